@@ -81,7 +81,7 @@ class copier {
     copier(copier const&) = delete;
     copier& operator=(copier const&) = delete;
 
-    /// Returns whether memory of a device can be copied from and to.
+    /// Returns whether the back end can copy from and to memory of a device.
     ///
     /// \param d  device to copy from or to
     /// \return   true for host, device, pinned and managed memory
@@ -117,7 +117,7 @@ class copier {
     /// \param to    device of `dst`
     /// \param src   first element of the source
     /// \param from  device of `src`
-    /// \param on    stream of either device; without one the copy runs on a stream of the copier, and the call blocks
+    /// \param on    stream of either device; without one, the copy runs on a stream of the copier, and the call blocks
     /// \return      true when the copy is complete, false when it is queued
     /// \throws error              errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, including when
     ///                            the stream belongs to neither device; errors of CUDA

@@ -57,8 +57,8 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 }  // namespace detail
 
 /// A memory space of host memory whose pages are not populated yet. Memory of 32 MiB or more is aligned to 2 MiB, and
-/// uses huge pages if /sys/kernel/mm/transparent_hugepage/enabled is `madvise` or `always`, which reduces the time of
-/// its page faults. Released memory is returned to the system. Stateless; thread-safe.
+/// uses huge pages if /sys/kernel/mm/transparent_hugepage/enabled is `madvise` or `always`, which reduces the cost of
+/// page faults. Released memory is returned to the system. Stateless; thread-safe.
 struct fresh_host_space {
     /// Allocates memory.
     ///

@@ -233,7 +233,7 @@ class opened_allocation {
     }
 
     /// Records that all work queued on `on` may use this memory. Does not block, except when no event is free or the
-    /// event cannot be recorded: the host then waits for `on`. Without a stream there is nothing to record: the owner
+    /// event cannot be recorded: the host then waits for `on`. Without a stream, there is nothing to record: the owner
     /// must release the memory after its last access (R50). Not thread-safe.
     ///
     /// \param on   stream that uses the memory, or none()
@@ -265,8 +265,8 @@ class opened_allocation {
 };
 
 /// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`). Borrows another back
-/// end and forwards all other operations to it. Exported and opened memory may outlive this object. Copies of it share
-/// its events and its mappings of pool memory. Thread-safe.
+/// end and forwards all other operations to it. Exported and opened memory may outlive this object. Copies of this
+/// object share its events and its mappings of pool memory. Thread-safe.
 ///
 /// How memory is shared depends on its kind:
 ///
@@ -389,7 +389,7 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     /// Opens memory of another process. Does not wait for its data.
     ///
     /// \param m    the exporter's description
-    /// \param how  device to open it on, and the pool's file descriptor, which remains owned by the caller
+    /// \param how  device on which to open it, and the pool's file descriptor, which remains owned by the caller
     /// \return     the mapping
     /// \throws error  errc::bad_descriptor, stale_handle, device, device_not_found, no_peer_access, already_mapped,
     ///                same_process, unsupported_platform, out_of_range, no_driver; errc::permission for pool memory

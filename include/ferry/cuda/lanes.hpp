@@ -99,7 +99,7 @@ class lane_team {
         std::lock_guard const lock{mutex_};
         start_threads(job.cut.lanes);
         jobs_.push_back(&job);
-        // Wakes only as many lanes as the job uses, since waking a lane takes time.
+        // Wakes only as many lanes as the job uses, because waking a lane takes time.
         for (int i = 0; i < job.cut.lanes; ++i) work_.notify_one();
     }
     /// Waits until a started job is complete, or, after `cancel`, until no lane works on it. Returns its first error,
@@ -119,8 +119,8 @@ class lane_team {
     [[nodiscard]] slot_pool const& slots() const noexcept { return pool_; }
 
    private:
-    /// Starts threads until there are `wanted`. If some cannot be started, the others suffice; throws only when there
-    /// are none.
+    /// Starts threads until `wanted` threads run. If some cannot be started, the others suffice; throws only when no
+    /// thread runs.
     void start_threads(int wanted) {
         if (wanted > most_lanes_) wanted = most_lanes_;
         while (static_cast<int>(threads_.size()) < wanted) {

@@ -25,8 +25,8 @@ namespace ferry::inline v0::cuda {
 /// (R50). After CUDA has shut down, CUDA memory is not freed (R66).
 class memory {
    public:
-    /// Allocates memory for work queued on `on`, which may belong to another device. Without a stream the memory can be
-    /// used on any stream, and allocating device memory waits for the per-thread default stream.
+    /// Allocates memory for work queued on `on`, which may belong to another device. Without a stream, the memory can
+    /// be used on any stream, and allocating device memory waits for the per-thread default stream.
     ///
     /// \param dev    device of the memory: cuda, cuda_host, cuda_managed or cpu
     /// \param bytes  size

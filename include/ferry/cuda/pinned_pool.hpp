@@ -56,7 +56,7 @@ class pinned_pool {
                 state_->kept += size;
                 return;
             }
-        } catch (...) {  // no memory to keep it: frees it
+        } catch (...) {  // no memory for the list: the block is freed
         }
         pinned_space{}.deallocate(p, size);
     }

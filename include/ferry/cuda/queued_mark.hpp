@@ -16,7 +16,7 @@
 namespace ferry::inline v0::cuda {
 
 /// Represents the work queued on a stream at construction. The destructor blocks the host until that work has
-/// completed, on any thread; it does nothing after CUDA has shut down or the device was reset. Move-only.
+/// completed, on any thread; it does nothing after CUDA has shut down or the device has been reset. Move-only.
 class queued_mark {
    public:
     /// Represents no work.

@@ -71,7 +71,7 @@ inline void require_participating_stream(std::int32_t stream_id, device to, devi
 /// pitched copies. Without a stream, work runs on the per-thread default stream. Each thread caches one event for each
 /// device, and the pairs of GPUs that have peer access.
 struct system_back_end {
-    /// Returns whether memory of a device can be copied from and to.
+    /// Returns whether the back end can copy from and to memory of a device.
     ///
     /// \param d  device to copy from or to
     /// \return   true for host, device, pinned and managed memory
@@ -96,7 +96,7 @@ struct system_back_end {
     /// \param to    device of `dst`
     /// \param src   first element of the source
     /// \param from  device of `src`
-    /// \param on    stream of either device; without one the call blocks
+    /// \param on    stream of either device; without one, the call blocks
     /// \return      true when the copy is complete, false when it is queued
     /// \throws error           errc::foreign_pointer, device, capturing; errc::stream, including when the stream
     ///                         belongs to neither device; errors of CUDA

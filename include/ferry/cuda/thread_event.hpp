@@ -31,7 +31,7 @@ class thread_events {
         std::int32_t device_id = 0;
         cudaEvent_t e = nullptr;  ///< event last recorded on it, if any
     };
-    /// Finds a stream by its id; null when it is not one of the latest.
+    /// Finds a stream by its id; null when it is not among the latest.
     [[nodiscard]] known_stream* find(unsigned long long stream_id) noexcept {
         for (auto& known : streams_)
             if (known.id == stream_id) return stream_id != 0 ? &known : nullptr;  // mutant: cuda_order_event_of_stream

@@ -1,4 +1,4 @@
-// ferry: Thrust vectors as producers, and device views as iterators for its algorithms.
+// ferry: Thrust vectors as producers, and device views as iterators for Thrust algorithms.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -40,7 +40,7 @@ concept thrust_vector = element<typename V::value_type> && requires(V& v, V cons
 /// A Thrust vector with the extents of a tensor: `ferry::to_dlpack(ferry::cuda::shaped{std::move(vector), {rows,
 /// columns}})`. Owns the vector; copying it copies the elements.
 ///
-/// A vector does not store the stream on which it was written. By default a shaped vector is ready on the legacy
+/// A vector does not store the stream on which it was written. By default, a shaped vector is ready on the legacy
 /// default stream, which waits for both default streams that Thrust's default policy may use. After
 /// `thrust::cuda::par_nosync.on(s)`, or other work on a non-blocking stream, pass that stream.
 template <thrust_vector Vector>
@@ -78,8 +78,8 @@ class shaped {
     /// Returns the stream on which the elements are ready.
     [[nodiscard]] stream_token ready_on() const noexcept { return ready_on_; }
 
-    /// Returns a view of the elements. The driver is queried for their device, which a vector does not store, except
-    /// for a host_vector with std::allocator. An empty vector has the device cpu, or, if the host could not access its
+    /// Returns a view of the elements. Except for a host_vector with std::allocator, the driver is queried for their
+    /// device, which a vector does not store. An empty vector has the device cpu, or, if the host could not access its
     /// elements, the current CUDA device.
     ///
     /// \return  a view, valid until the vector is destroyed or its memory is reallocated

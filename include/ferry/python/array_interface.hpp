@@ -99,7 +99,7 @@ namespace ferry::inline v0::python::detail {
 }
 
 /// Returns the stream on which the elements are ready. If the entry is None or missing in version 3, which introduced
-/// it, no work is pending; in earlier versions, work may be pending on the legacy default stream.
+/// the entry, no work is pending; in earlier versions, work may be pending on the legacy default stream.
 /// \throws error_is_set  ValueError: not a stream (R44)
 [[nodiscard]] inline stream_token stream_of(PyObject* interface, long long version) {
     reference const stream = entry(interface, "stream");

@@ -12,7 +12,7 @@
 
 namespace ferry::inline v0::python {
 
-/// Thrown when a Python error is set.
+/// Thrown after a Python error has been set.
 struct error_is_set {};
 
 /// Sets a Python error. Requires the GIL.

@@ -208,7 +208,7 @@ template <class T, class BackEnd>
 }
 
 /// Imports an object that is not a capsule. If the tensor is not on the GPU that `__dlpack_device__` announced, the
-/// producer had no stream of the actual GPU and may have queued a copy there: the import is repeated for the actual
+/// producer had no stream of the actual GPU and may have queued a copy there, so the import is repeated for the actual
 /// device (R38). If no part of the request depends on the device, `__dlpack_device__` is called only for types that
 /// required this before.
 ///

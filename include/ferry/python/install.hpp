@@ -137,7 +137,7 @@ struct FERRY_HIDDEN methods {
 /// Requires the GIL and the main interpreter, because the exchange table and its objects exist until the process ends.
 /// Call it during the initialisation of the module.
 ///
-/// \tparam T        array type, whose array_traits have view, share and adopt
+/// \tparam T        array type whose array_traits has view, share and adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only
 /// \param type      mutable type: a heap type without Py_TPFLAGS_IMMUTABLETYPE
 /// \param unwrap    captureless lambda; `unwrap(PyObject*)` returns a pointer to the T in an object, or null without a

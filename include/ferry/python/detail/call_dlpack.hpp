@@ -73,16 +73,16 @@ template <class BackEnd>
            (to.type != device_type::cpu || b.reaches(at));
 }
 
-/// Requests a capsule from `__dlpack__`. The first call passes the whole request (R56). If it raises a TypeError (an
-/// older signature), or refuses a copy or another device with a BufferError or ValueError (PyTorch raises an
+/// Requests a capsule from `__dlpack__`. The first call passes the whole request (R56). If this call raises a TypeError
+/// (an older signature), or refuses a copy or another device with a BufferError or ValueError (PyTorch raises an
 /// AssertionError for the stream of another device), the second call omits `copy` and `dl_device`, and the caller makes
-/// the copy (R58). After another TypeError a third call also omits `max_version`. Other errors are raised unchanged, as
-/// is a BufferError or ValueError after copy=False (R81).
+/// the copy (R58). After another TypeError, a third call also omits `max_version`. Other errors are raised unchanged,
+/// as is a BufferError or ValueError after copy=False (R81).
 ///
-/// The stream belongs to the requested device (R48); calls without `dl_device` pass it only if `at` has streams of its
-/// type. No stream is passed to a producer on the host, not even -1, which NumPy rejects. For GPU memory without a
-/// stream in the request, the default stream of R44 and R45 is passed, because PyTorch treats an omitted stream as -1;
-/// producers without the keyword are called without it. A legacy request has no `max_version` (R57).
+/// The stream belongs to the requested device (R48); calls without `dl_device` pass the stream only if `at` has streams
+/// of that type. No stream is passed to a producer on the host, not even -1, which NumPy rejects. For GPU memory
+/// without a stream in the request, the default stream of R44 and R45 is passed, because PyTorch treats an omitted
+/// stream as -1; producers without the keyword are called without it. A legacy request has no `max_version` (R57).
 ///
 /// \param x            producer
 /// \param req          request
