@@ -37,8 +37,8 @@ void synchronize(std::int32_t device_id);
 void copy(void* to, void const* from, std::size_t bytes, stream const&);
 void set(void* to, unsigned char value, std::size_t bytes, stream const&);
 
-/// Rows of `width` bytes, in slices of `rows` rows. In the destination, rows are `pitch` bytes apart, and slices `slice`
-/// rows; the source is compact.
+/// Rows of `width` bytes, in slices of `rows` rows. In the destination, rows are `pitch` bytes apart, and slices are
+/// `slice` rows apart; the source is compact.
 struct box {
     std::size_t width, rows, slices;
     std::size_t pitch, slice;

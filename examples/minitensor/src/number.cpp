@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "elements are little-e
 enum class special : std::uint8_t {
     ieee,       // the largest exponent is reserved for them
     nan_only,   // "fn": all ones is NaN, no infinity
-    unsigned_,  // "fnuz": no −0, the code of which is the only NaN; no infinity
+    unsigned_,  // "fnuz": no −0, whose code is the only NaN; no infinity
     none,       // neither
 };
 

@@ -60,9 +60,9 @@ std::shared_ptr<void> allocate(std::size_t bytes, device where,
     void* const p = host ? ::operator new(bytes, std::align_val_t{alignment})
                          : cuda::allocate(bytes, where);
     live.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
-    std::shared_ptr<void> memory{p, free_memory{bytes, where, line}};  // frees p too if it throws
+    std::shared_ptr<void> memory{p, free_memory{bytes, where, line}};  // frees p even if it throws
     if (host || where.type == device::cuda || line == nullptr) return memory;
-    // Freeing such memory does not wait for its streams, or waits for the whole device: wait for them first.
+    // Freed after the work on its streams: the free itself does not wait for them, or waits for the whole device.
     return {p, [memory, line](void*) mutable { release_when_done(*line, std::move(memory)); }};
 }
 

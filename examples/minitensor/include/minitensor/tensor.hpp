@@ -72,7 +72,7 @@ class tensor {
     /// Returns a view of the same memory whose first element is `offset` elements after that of this tensor. The caller
     /// ensures that the view stays within the memory.
     ///
-    /// \throws std::invalid_argument  the first element of a packed type would lie inside of a byte
+    /// \throws std::invalid_argument  the first element of a packed type would begin within a byte
     [[nodiscard]] tensor restrided(std::int64_t offset, std::vector<std::int64_t> shape,
                                    std::vector<std::int64_t> strides, bool readonly) const;
 

@@ -29,7 +29,7 @@ namespace detail {
     return t.line() != nullptr && t.device().type != device::cuda_host;
 }
 
-/// Queues a copy between tensors of the same shape and dtype, on the current stream of the device of the one on a GPU.
+/// Queues a copy between tensors of the same shape and dtype, on the current stream of the GPU that holds one of them.
 /// `whole`: the last byte of `to` has no bits of other tensors.
 void copy_queued(tensor const& to, tensor const& from, bool whole = true);
 

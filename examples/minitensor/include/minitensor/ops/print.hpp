@@ -8,7 +8,7 @@
 namespace mt {
 
 /// Returns the text of a tensor, for example "Tensor([1, 2, 3], shape=(3), dtype=int64, device=cpu)".
-/// More than 1000 values are summarised.
+/// Tensors of more than 1000 elements are summarised.
 [[nodiscard]] std::string to_string(tensor const&);
 
 }  // namespace mt

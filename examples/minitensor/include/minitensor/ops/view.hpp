@@ -20,10 +20,10 @@ struct range {
 /// range.
 using subscript = std::variant<std::int64_t, range>;
 
-/// Returns the view t[subscripts…]; dimensions without a subscript are complete.
+/// Returns the view t[subscripts…]; dimensions without a subscript are kept.
 ///
 /// \throws std::out_of_range      too many subscripts, or one outside of its dimension
-/// \throws std::invalid_argument  a packed type's first element would lie inside of a byte
+/// \throws std::invalid_argument  the first element of a packed type would begin within a byte
 [[nodiscard]] tensor index(tensor const&, std::vector<subscript> const&);
 
 /// Returns a view with the dimensions in another order: `axes` is a permutation (negative axes count from the end);
