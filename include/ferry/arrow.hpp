@@ -1,4 +1,4 @@
-// ferry: conversion of columns to and from Arrow's C interfaces.
+// ferry: umbrella header for the conversion of columns to and from the Arrow C interfaces.
 #pragma once
 
 #include <ferry/arrow/device.hpp>

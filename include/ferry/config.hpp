@@ -3,7 +3,7 @@
 
 #if !defined(__cplusplus) || __cplusplus < 202002L
 #error "ferry needs C++20: compile with -std=c++20 or later (GCC 12, Clang 16, or newer)"
-#include <see_the_error_above>  // does not exist: the compiler stops here, and does not report errors of later lines
+#include <see_the_error_above>  // does not exist, so the compiler stops here and reports no errors in later lines
 #endif
 #if !defined(__GNUC__)
 #error "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface"
@@ -24,9 +24,9 @@
 
 #include <version>
 
-// Deletes an overload, with a message that says what to write instead. From C++26 on, and with Clang 19 in every
-// version, the message is the diagnostic; older compilers print the line of the declaration, so keep the name and the
-// message on one line.
+// Deletes an overload, with a message that states the fix. In C++26, and with Clang 19 in every language version, the
+// message is the diagnostic. Older compilers print the line of the declaration, so keep the name and the message on one
+// line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
 #elif defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && defined(__clang__) && !defined(__CUDACC__)
@@ -37,7 +37,8 @@
 #define FERRY_DELETED(cure) = delete
 #endif
 
-// For a parameter that the constructed object references: Clang warns when a function returns a view of a local list.
+// For a parameter that the constructed object references. Clang then warns, for example, when a function returns a view
+// of a local list.
 #if defined(__clang__) && !defined(__CUDACC__)
 #define FERRY_LIFETIME_BOUND [[clang::lifetimebound]]
 #else
@@ -47,11 +48,11 @@
 // For functions on error paths: keeps them out of line.
 #define FERRY_COLD [[gnu::cold, gnu::noinline]]
 
-// For state of one shared library. Two extension modules may contain different versions of ferry; without this
-// attribute the loader would make both use the variables of the module that was loaded first, whose layout may differ.
+// For the state of one shared library. Two extension modules may contain different versions of ferry. Without this
+// attribute, both would use the variables of the module that was loaded first, whose layout may differ.
 #define FERRY_HIDDEN [[gnu::visibility("hidden")]]
 
-// For exceptions that cross shared libraries: libc++ identifies a type by the address of its type info, and
+// For exceptions that cross shared library boundaries. libc++ identifies a type by the address of its type info, and
 // -fvisibility=hidden would create a separate type info in each library.
 #define FERRY_VISIBLE [[gnu::visibility("default")]]
 
@@ -59,14 +60,15 @@
 // longer than the function itself.
 #define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline
 
-// RTTI is available; without it ferry cannot detect that an object's dynamic type is derived from its static type.
+// RTTI is available. Without it, ferry cannot detect that the dynamic type of an object is derived from its static
+// type.
 #if defined(__cpp_rtti)
 #define FERRY_HAS_RTTI 1
 #else
 #define FERRY_HAS_RTTI 0
 #endif
 
-// Exceptions are available. Without them (-fno-exceptions) only the functions `try_…` exist, which return a result
+// Exceptions are available. Without them (-fno-exceptions), only the `try_…` functions exist, which return a result
 // (D17). All translation units of a program must use the same setting.
 #if defined(__cpp_exceptions)
 #define FERRY_HAS_EXCEPTIONS 1
@@ -74,7 +76,7 @@
 #define FERRY_HAS_EXCEPTIONS 0
 #endif
 
-// `_Float16` is available. GCC 12 has it in C++ on x86-64 only, but defines its limit macros on AArch64 as well.
+// `_Float16` is available. GCC 12 supports it in C++ on x86-64 only, but defines its limit macros on AArch64 as well.
 #if defined(__FLT16_MANT_DIG__) && (defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define FERRY_HAS_FLOAT16 1
 #else
@@ -102,14 +104,14 @@
 #define FERRY_HAS_MULTI_SUBSCRIPT 0
 #endif
 
-// `column/` is available: it requires a little-endian host, since Arrow's buffers are used without conversion.
+// `column/` is available. Requires a little-endian host, because Arrow buffers are used without conversion.
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FERRY_HAS_COLUMN 1
 #else
 #define FERRY_HAS_COLUMN 0
 #endif
 
-// `ipc/` and the IPC of `cuda/` are available: they use Linux's /proc, pidfd, eventfd and peer credentials.
+// `ipc/` and CUDA IPC are available. They use the /proc, pidfd, eventfd and peer credentials of Linux.
 #if defined(__linux__)
 #define FERRY_HAS_IPC 1
 #else

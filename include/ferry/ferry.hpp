@@ -1,4 +1,4 @@
-// ferry: umbrella header for the exchange of tensors between libraries: base/, tensor/, space/ and exchange/. The back
+// ferry: umbrella header for exchanging tensors between libraries (base/, tensor/, space/ and exchange/). The back
 // ends, columns and IPC have separate umbrella headers.
 #pragma once
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-/// Exchange of tensors and columns between libraries, devices and processes, over DLPack 1.x.
+/// Exchange of tensors (DLPack 1.x) and columns (Arrow) between libraries, devices and processes.
 namespace ferry::inline v0 {
 
 enum class errc : int;
@@ -35,7 +35,7 @@ class column;
 
 namespace detail {
 
-/// Types that to_dlpack and share support by overloads instead of array_traits.
+/// Whether to_dlpack and share support a type through overloads instead of array_traits.
 template <class T>
 inline constexpr bool has_own_exports = false;
 template <>

@@ -1,4 +1,4 @@
-// ferry: umbrella header for the DLPack protocol of Python types; requires only CPython's C API.
+// ferry: umbrella header for DLPack's Python protocol; requires only the CPython C API.
 #pragma once
 
 #include <ferry/python/arguments.hpp>

@@ -1,4 +1,4 @@
-// ferry: the conversion of exceptions to error codes, for functions that C code calls.
+// ferry: conversion of exceptions to error codes, for functions that C code calls.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -17,9 +17,9 @@ namespace ferry::inline v0 {
 ///
 /// \param code  errc::ok on success; the code of a ferry::error; errc::out_of_memory for std::bad_alloc;
 ///              errc::foreign_exception for other exceptions
-/// \param text  empty on success; `what()` of the exception; a fixed text for objects that are not a std::exception
+/// \param text  empty on success; `what()` of a std::exception; a fixed text for other exceptions
 /// \param f     function without parameters that returns nothing
-/// \return      true on success
+/// \return      true when `f` did not throw
 template <std::invocable F>
 bool catch_into(errc& code, message& text, F&& f) noexcept {
     static_assert(std::is_void_v<std::invoke_result_t<F>>,

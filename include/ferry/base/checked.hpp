@@ -13,7 +13,7 @@ namespace ferry::inline v0::detail {
 /// \param a    factor
 /// \param b    factor
 /// \param out  product
-/// \return     false when the result does not fit `T`; `out` is then the wrapped result
+/// \return     false when the result does not fit in `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_multiply(T a, T b, T& out) noexcept {
     return !__builtin_mul_overflow(a, b, &out);
@@ -24,7 +24,7 @@ template <std::integral T>
 /// \param a    summand
 /// \param b    summand
 /// \param out  sum
-/// \return     false when the result does not fit `T`; `out` is then the wrapped result
+/// \return     false when the result does not fit in `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_add(T a, T b, T& out) noexcept {
     return !__builtin_add_overflow(a, b, &out);

@@ -12,7 +12,7 @@ namespace ferry::inline v0 {
 enum class device_type : std::int32_t {
     cpu = abi::device::cpu,
     cuda = abi::device::cuda,
-    cuda_host = abi::device::cuda_host,  ///< pinned host memory, ordered by CUDA streams
+    cuda_host = abi::device::cuda_host,  ///< pinned host memory, used by work on CUDA streams
     opencl = abi::device::opencl,
     vulkan = abi::device::vulkan,
     metal = abi::device::metal,
@@ -65,8 +65,7 @@ enum class device_type : std::int32_t {
     return type == device_type::rocm || type == device_type::rocm_host;
 }
 
-/// Returns whether `DLTensor::data` is an address, to which byte offsets can be added. For the other device types, it
-/// is an opaque handle.
+/// Returns whether `DLTensor::data` is an address, to which a byte offset can be added, rather than an opaque handle.
 ///
 /// \param type  device type
 /// \return      false for opencl, vulkan, metal and web_gpu
@@ -75,7 +74,7 @@ enum class device_type : std::int32_t {
            type != device_type::web_gpu;
 }
 
-/// A device: its type, and its id as numbered by the producer (R36).
+/// A device: its type, and its id in the numbering of the producer (R36).
 struct device {
     device_type type = device_type::cpu;
     std::int32_t id = 0;

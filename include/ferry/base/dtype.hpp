@@ -1,4 +1,4 @@
-// ferry: element types, at run time (data_type) and at compile time (dtype_of<T>).
+// ferry: data types of elements, at run time (data_type) and at compile time (dtype_of<T>).
 #pragma once
 
 #include <ferry/abi/dlpack.hpp>
@@ -14,7 +14,7 @@
 
 namespace ferry::inline v0 {
 
-/// Kind of an element type, with the values of `DLDataTypeCode` (R16).
+/// Type codes, with the values of `DLDataTypeCode` (R16).
 enum class type_code : std::uint8_t {
     int_ = abi::code::int_,
     uint = abi::code::uint,
@@ -37,8 +37,8 @@ enum class type_code : std::uint8_t {
     bcomplex = abi::code::bcomplex,
 };
 
-/// An element type: its kind, the number of bits of one lane, and the number of lanes of a vector. `bits` of a complex
-/// type includes both parts (R17). The constructors do not check the values; `is_valid` does.
+/// A data type: its type code, the number of bits in one lane, and the number of lanes. `bits` of a complex type
+/// includes both parts (R17). The constructors do not check the values; `is_valid` does.
 struct data_type {
     type_code code = type_code::float_;
     std::uint8_t bits = 32;
@@ -46,13 +46,13 @@ struct data_type {
 
     /// Constructs float32.
     constexpr data_type() = default;
-    /// Constructs an element type.
+    /// Constructs a data type.
     ///
-    /// \param c  kind
-    /// \param b  bits of one lane
+    /// \param c  type code
+    /// \param b  number of bits in one lane
     /// \param l  number of lanes
     constexpr data_type(type_code c, std::uint8_t b, std::uint16_t l = 1) noexcept : code{c}, bits{b}, lanes{l} {}
-    /// Constructs an element type from a DLPack struct. Does not check the values.
+    /// Constructs a data type from a DLPack struct. Does not check the values.
     ///
     /// \param t  DLPack struct
     constexpr explicit data_type(DLDataType t) noexcept : code{type_code{t.code}}, bits{t.bits}, lanes{t.lanes} {}
@@ -69,7 +69,7 @@ struct data_type {
 
 /// Returns the distance between adjacent elements, in bits.
 ///
-/// \param t       element type
+/// \param t       data type
 /// \param padded  whether sub-byte elements are padded to whole bytes (R13); otherwise they are packed (R19)
 /// \return        number of bits
 [[nodiscard]] constexpr std::int64_t bits_per_element(data_type t, bool padded = false) noexcept {
@@ -77,34 +77,34 @@ struct data_type {
     return padded ? (bits + 7) / 8 * 8 : bits;
 }
 
-/// Returns whether elements are packed: not byte-aligned, and therefore without an address.
+/// Returns whether elements are packed, that is, not byte-aligned and therefore without an address.
 ///
-/// \param t       element type
+/// \param t       data type
 /// \param padded  whether sub-byte elements are padded to whole bytes (R13)
 /// \return        true when the size of an element is not a whole number of bytes
 [[nodiscard]] constexpr bool is_packed(data_type t, bool padded = false) noexcept {
     return bits_per_element(t, padded) % 8 != 0;
 }
 
-/// Computes the size of `count` adjacent elements: ceil(count · bits / 8) bytes (R19).
+/// Computes the size of `count` adjacent elements, ceil(count · bits / 8) bytes (R19).
 ///
 /// \param count   number of elements
-/// \param t       element type
+/// \param t       data type
 /// \param padded  whether sub-byte elements are padded to whole bytes (R13)
 /// \param out     number of bytes
-/// \return        false when the size does not fit std::int64_t (R32)
+/// \return        false when the size does not fit in std::int64_t (R32)
 [[nodiscard]] constexpr bool byte_count(std::int64_t count, data_type t, bool padded, std::int64_t& out) noexcept {
     std::int64_t const bits = bits_per_element(t, padded);
-    // Counts groups of eight elements: a count of bits would overflow for sizes that fit in bytes.
+    // Counts groups of eight elements, because the number of bits may overflow although the number of bytes does not.
     std::int64_t whole = 0, rest = count % 8 * bits;
     return detail::checked_multiply(count / 8, bits, whole) && detail::checked_add(whole, (rest + 7) / 8, out);
 }
 
-/// Returns whether DLPack defines an element type.
+/// Returns whether DLPack defines a data type.
 ///
-/// \param t  element type
-/// \return   true when the code is known (R3, R16) and supports the number of bits (R17, R18), and there is at least
-///           one lane
+/// \param t  data type
+/// \return   true when the code is known (R3, R16), the number of bits is valid for it (R17, R18), and there is at
+///           least one lane
 [[nodiscard]] constexpr bool is_valid(data_type t) noexcept {
     if (t.bits == 0 || t.lanes == 0) return false;
     bool const whole = t.bits % 8 == 0;
@@ -132,19 +132,19 @@ struct data_type {
     return false;
 }
 
-/// Returns the lowest minor version of DLPack with which an element type can be exported (R4).
+/// Returns the lowest minor version of DLPack 1.x with which a data type can be exported (R4).
 ///
-/// \param t  element type
+/// \param t  data type
 /// \return   0 for the codes of DLPack 1.0; 1 for later codes
 [[nodiscard]] constexpr std::uint32_t minor_needed(data_type t) noexcept {
     return t.code >= type_code::float8_e3m4 ? 1u : 0u;
 }
 
-/// Appends the name of a type to a message: "float32", "complex64", "float8_e4m3fn", "uint8x4". For an invalid
-/// type, appends the numbers of its code, bits and lanes.
+/// Appends the name of a type to a message: "float32", "complex64", "float8_e4m3fn", "uint8x4". For an invalid type,
+/// appends its code, bits and lanes as numbers.
 ///
 /// \param out  message
-/// \param t    element type
+/// \param t    data type
 /// \return     `out`
 constexpr message& operator<<(message& out, data_type t) noexcept {
     constexpr char const* stems[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
@@ -169,37 +169,37 @@ constexpr message& operator<<(message& out, data_type t) noexcept {
 /// Appends the name of a type to a temporary message.
 ///
 /// \param out  message
-/// \param t    element type
+/// \param t    data type
 /// \return     `out`
 constexpr message& operator<<(message&& out, data_type t) noexcept { return out << t; }
 
-/// The value of an element of a packed type, in the low bits of `bits`. Views return packed elements by value, since
+/// The value of an element of a packed type, in the low bits of `bits`. Views return packed elements by value, because
 /// they have no address.
 template <type_code Code, std::uint8_t Bits>
 struct packed_element {
     std::uint8_t bits;
     friend constexpr bool operator==(packed_element, packed_element) = default;
 };
-/// Signed integers of four bits, packed (R19).
+/// Packed 4-bit signed integer (R19).
 using int4_t = packed_element<type_code::int_, 4>;
-/// Unsigned integers of four bits, packed (R19).
+/// Packed 4-bit unsigned integer (R19).
 using uint4_t = packed_element<type_code::uint, 4>;
-/// Floats of six bits, with three mantissa bits, packed (R18, R19).
+/// Packed 6-bit floating-point number with three mantissa bits (R18, R19).
 using float6_e2m3fn = packed_element<type_code::float6_e2m3fn, 6>;
-/// Floats of six bits, with two mantissa bits, packed (R18, R19).
+/// Packed 6-bit floating-point number with two mantissa bits (R18, R19).
 using float6_e3m2fn = packed_element<type_code::float6_e3m2fn, 6>;
-/// Floats of four bits, packed (R18, R19).
+/// Packed 4-bit floating-point number (R18, R19).
 using float4_e2m1fn = packed_element<type_code::float4_e2m1fn, 4>;
 
-/// Maps a C++ type to its data_type. Specialise it for other element types, with a member
+/// Maps a C++ type to its data_type. Specialise it for other types, with a member
 /// `static constexpr ferry::data_type value{…};`.
 template <class T>
 struct dtype_traits;
 
 namespace detail {
 
-/// A complex type such as std::complex, thrust::complex or cuda::std::complex; detected by its members, so that none of
-/// their headers is included. At most complex128: DLPack has no code for long double. Not required: arithmetic.
+/// A complex type such as std::complex, thrust::complex or cuda::std::complex; detected by its members, so that their
+/// headers need not be included. At most complex128: DLPack has no code for long double. Not required: arithmetic.
 template <class T>
 concept complex_like =
     std::floating_point<typename T::value_type> && sizeof(typename T::value_type) <= sizeof(double) &&
@@ -223,7 +223,7 @@ template <std::integral T>
 struct dtype_traits<T> {
     static constexpr data_type value{std::is_signed_v<T> ? type_code::int_ : type_code::uint, detail::bits_of<T>};
 };
-/// DLPack has no code for untyped bytes: they are exported as uint8.
+/// DLPack has no code for untyped bytes, so they are exported as uint8.
 template <>
 struct dtype_traits<std::byte> {
     static constexpr data_type value{type_code::uint, 8};
@@ -257,7 +257,7 @@ struct dtype_traits<packed_element<Code, Bits>> {
     static constexpr data_type value{Code, Bits};
 };
 
-/// An element type: dtype_traits has a specialisation for it. Not required: arithmetic.
+/// A type for which dtype_traits has a specialisation. Not required: arithmetic.
 template <class T>
 concept element = requires {
     // Compilers print the line of an unsatisfied requirement: keep the instruction on that line.

@@ -1,4 +1,4 @@
-// ferry: error codes, messages and the exception.
+// ferry: error codes, messages and the exception class.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -10,15 +10,15 @@
 
 namespace ferry::inline v0 {
 
-/// Error codes. Programs compare the code; the text of an error is for users and may change.
+/// Error codes. Programs should compare the code; the text of an error is for users and may change.
 enum class errc : int {
     ok = 0,
     version,           ///< the major version of the struct is not supported (R2)
-    null_struct,       ///< a null pointer to a tensor
+    null_struct,       ///< a null pointer instead of a tensor
     rank,              ///< negative, or not the requested rank (R25, R32)
     shape,             ///< a negative or missing extent (R32), or a shape other than the expected one
     strides,           ///< strides that the operation does not support
-    overflow,          ///< the number of elements or bytes does not fit (R32)
+    overflow,          ///< a number of elements or bytes that exceeds 63 bits (R32)
     null_data,         ///< a null data pointer in a tensor that has elements (R26)
     alignment,         ///< the first element is not aligned for its type (R31)
     dtype,             ///< unknown, malformed, or not the requested type (R16–R21)
@@ -37,11 +37,11 @@ enum class errc : int {
     driver,            ///< the SDK of a back end reported an error
     context_lost,      ///< a sticky error: the device is unusable in this process
     no_driver,         ///< no usable driver or device
-    foreign_pointer,   ///< memory that the driver did not allocate, or allocated as another kind
+    foreign_pointer,   ///< memory that the driver did not allocate, or memory of another kind
     no_peer_access,    ///< two devices cannot access each other's memory
     capturing,         ///< the stream is being captured into a graph
     not_exportable,    ///< memory for which no IPC handle exists
-    same_process,      ///< a handle of this process, which only the session that made it can import
+    same_process,      ///< a handle that this process exported; only the session that created it can import it
     stale_handle,      ///< a handle of freed memory
     already_mapped,    ///< the driver has mapped this memory under another handle
     device_not_found,  ///< no local device has this UUID
@@ -103,20 +103,19 @@ enum class errc : int {
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }
 
-/// Text in a buffer of fixed size. Never allocates, so that it can report out-of-memory errors; longer text is
-/// truncated.
+/// Text in a buffer of fixed size. Never allocates, so that it can report out-of-memory errors. Truncates longer text.
 class message {
    public:
     /// Constructs an empty message.
     constexpr message() = default;
     /// Constructs a message.
     ///
-    /// \param text  initial text; null is empty
+    /// \param text  initial text; null means empty
     constexpr message(char const* text) noexcept { *this << text; }
 
     /// Appends text.
     ///
-    /// \param text  text to append; null is empty
+    /// \param text  text to append; null means empty
     /// \return      this object
     FERRY_COLD constexpr message& operator<<(char const* text) noexcept {
         while (text != nullptr && *text != '\0' && size_ + 1 < sizeof text_) text_[size_++] = *text++;
@@ -205,8 +204,8 @@ class FERRY_VISIBLE error : public std::exception {
     message text_;
 };
 
-/// A parameter type for source locations. It cannot be constructed from `{}`, which prevents ambiguity with overloads
-/// that have a `request` parameter.
+/// A parameter type for source locations. Cannot be constructed from `{}`, so that `{}` selects the overload with a
+/// `request` parameter.
 struct call_site {
     std::source_location location;
     /// Converts a source location.

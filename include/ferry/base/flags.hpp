@@ -36,13 +36,13 @@ enum class flags : std::uint64_t {
 /// \param a  bits
 /// \return   bits that are not set in `a`
 [[nodiscard]] constexpr flags operator~(flags a) noexcept { return flags{~static_cast<std::uint64_t>(a)}; }
-/// Sets the bits of another set.
+/// Adds the bits of another set.
 ///
 /// \param a  bits to change
-/// \param b  bits to set
+/// \param b  bits to add
 /// \return   `a`
 constexpr flags& operator|=(flags& a, flags b) noexcept { return a = a | b; }
-/// Clears the bits that are not in another set.
+/// Removes the bits that are not in another set.
 ///
 /// \param a  bits to change
 /// \param b  bits to keep

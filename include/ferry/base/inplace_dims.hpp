@@ -14,11 +14,10 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// An extent or stride, with the location of the caller: a constructor with a parameter pack cannot have a default
-/// argument for it.
+/// An extent or stride with the location of the caller, which cannot be a default argument after a parameter pack.
 struct located_extent {
     std::int64_t value;
-    bool is_too_large;  // the value is that of a std::uint64_t above the maximum of std::int64_t
+    bool is_too_large;  // the argument exceeds the maximum of std::int64_t, and `value` has wrapped
     std::source_location where;
 
     template <extent_integer Int>
@@ -44,7 +43,7 @@ class inplace_dims {
     /// Constructs a list of integers: `{rows, columns}`.
     ///
     /// \param first  integer
-    /// \param rest   integers; `MaxRank - 1` at most
+    /// \param rest   other integers; at most `MaxRank - 1`
     /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32)
     template <detail::extent_integer... Int>
     constexpr inplace_dims(detail::located_extent first, Int... rest) {
@@ -71,7 +70,7 @@ class inplace_dims {
     /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view; only read during
     ///                the call
     /// \param where   source location for errors
-    /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when the values are null (R25);
+    /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when a non-empty list is null (R25);
     ///                errc::overflow when a value exceeds the maximum of std::int64_t (R32)
     template <detail::any_integer_list List>
     constexpr inplace_dims(List const& values, std::source_location where = std::source_location::current()) {

@@ -18,7 +18,7 @@ namespace ferry::inline v0 {
 template <class T = void>
 class result;
 
-/// The result of a function without a value: success, or an error.
+/// The result of a function that returns no value: success or an error.
 template <>
 class [[nodiscard]] result<void> {
    public:
@@ -97,7 +97,7 @@ class [[nodiscard]] result {
     result(T&& value) noexcept(std::is_nothrow_move_constructible_v<T>)
         requires std::move_constructible<T>
         : value_(std::move(value)) {}
-    /// Constructs a success, and its value in place; T need not be movable.
+    /// Constructs a success with its value in place; T need not be movable.
     ///
     /// \param arguments  arguments for the constructor of T
     template <class... Argument>
@@ -170,7 +170,7 @@ template <class T>
 struct result_value<result<T>> {
     using type = T;
 };
-/// T for a `result<T>`, else R.
+/// T for a `result<T>`, otherwise R.
 template <class R>
 using value_of = typename result_value<R>::type;
 

@@ -13,14 +13,14 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// An integer that may be an extent or a stride. Not required: that it fits std::int64_t. Characters are refused;
-/// signed char and unsigned char, which are std::int8_t and std::uint8_t, are integers.
+/// A type of extents and strides: an integer of at most 64 bits, but not bool or a character type. Includes signed char
+/// and unsigned char, which are std::int8_t and std::uint8_t. Not required: that the value fits in std::int64_t.
 template <class I>
 concept extent_integer =
     std::integral<I> && sizeof(I) <= sizeof(std::int64_t) && !std::same_as<I, bool> && !std::same_as<I, char> &&
     !std::same_as<I, wchar_t> && !std::same_as<I, char8_t> && !std::same_as<I, char16_t> && !std::same_as<I, char32_t>;
 
-/// A bool, a character, a wider integer or a floating-point number. Not required: that it is in range.
+/// A bool, a character, an integer of more than 64 bits or a floating-point number. Not required: a value in range.
 template <class I>
 concept refused_extent = (std::integral<I> && !extent_integer<I>) || std::floating_point<I>;
 
@@ -54,19 +54,19 @@ template <class List>
 concept refused_extent_list =
     requires(List const& l) { requires refused_extent<std::remove_cvref_t<decltype(*list_data(l))>>; };
 
-/// The extents of an mdspan. Not required: that they are those of the standard library.
+/// The extents of an mdspan. Not required: std::extents.
 template <class Extents>
 concept mdspan_extents = requires(Extents const& e, typename Extents::rank_type i) {
     { Extents::rank() } -> std::convertible_to<std::size_t>;
     { e.extent(i) } -> std::integral;
 };
 
-/// A list whose values shape_view and strides_view cannot reference, since they are not an array of std::int64_t.
+/// A list whose values shape_view and strides_view cannot reference, because they are not an array of std::int64_t.
 template <class List>
 concept foreign_list = (any_integer_list<List> && !integer_list<List>) || mdspan_extents<List>;
 
-/// A list that references its values, such as std::span or c10::IntArrayRef: a pointer and a size. A view may refer to
-/// the values of a temporary list of this kind. Not required: that it is a view of the standard library.
+/// A list that consists of a pointer to its values and a size, such as std::span or c10::IntArrayRef. A view may
+/// reference the values of a temporary list of this kind. Not required: a type of the standard library.
 template <class List>
 concept borrowed_list =
     integer_list<List> && std::is_trivially_copyable_v<List> && sizeof(List) <= 2 * sizeof(void*) &&
@@ -114,8 +114,8 @@ class int64_list {
 
 }  // namespace detail
 
-/// A view of the extents of a tensor, one for each dimension. The list must outlive the view; temporary lists, and
-/// lists of other integer types, do not compile. inplace_view contains its extents, and accepts both.
+/// A view of the extents of a tensor, one for each dimension. The list must outlive the view; temporary lists and lists
+/// of other integer types do not compile. inplace_view accepts both, because it stores its extents.
 class shape_view : public detail::int64_list {
    public:
     /// Constructs a view of rank 0.
@@ -139,7 +139,7 @@ class shape_view : public detail::int64_list {
         requires(!detail::viewable_when_temporary<Range>)
     constexpr shape_view(Range const& extents FERRY_LIFETIME_BOUND) noexcept
         : int64_list{extents.data(), static_cast<int>(extents.size())} {}
-    /// Constructs a view of the elements that a view references.
+    /// Constructs a view of the elements that another view references.
     ///
     /// \param extents  view of extents, such as std::span; its elements must outlive the view
     template <detail::borrowed_list List>
@@ -166,8 +166,8 @@ class shape_view : public detail::int64_list {
     friend constexpr bool operator==(shape_view a, shape_view b) noexcept { return a.has_values_of(b); }
 };
 
-/// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists, and
-/// lists of other integer types, do not compile. inplace_view contains its strides, and accepts both.
+/// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists and lists of other
+/// integer types do not compile. inplace_view accepts both, because it stores its strides.
 class strides_view : public detail::int64_list {
    public:
     /// Constructs a view without a list: compact row-major strides (R24).
@@ -191,7 +191,7 @@ class strides_view : public detail::int64_list {
         requires(!detail::viewable_when_temporary<Range>)
     constexpr strides_view(Range const& strides FERRY_LIFETIME_BOUND) noexcept
         : int64_list{strides.data(), static_cast<int>(strides.size())} {}
-    /// Constructs a view of the elements that a view references.
+    /// Constructs a view of the elements that another view references.
     ///
     /// \param strides  view of strides, such as std::span; its elements must outlive the view
     template <detail::borrowed_list List>
@@ -224,7 +224,7 @@ class strides_view : public detail::int64_list {
 
 namespace detail {
 
-/// Returns whether extents of rank 1 or more are not null (R25). Not checked: their values.
+/// Returns false for a rank above 0 with null extents (R25). Does not check the extents.
 [[nodiscard]] constexpr bool has_extents(shape_view shape) noexcept {
     return shape.data() != nullptr || shape.rank() <= 0;
 }
@@ -239,7 +239,7 @@ inline constexpr int dynamic_rank = -1;
 /// \param shape  extents
 /// \param out    number of elements; 1 for rank 0; 0 on failure
 /// \return       false when the rank or an extent is negative, the extents are null and the rank is not 0 (R25), or the
-///               number does not fit std::int64_t (R32)
+///               number does not fit in std::int64_t (R32)
 [[nodiscard]] constexpr bool element_count(shape_view shape, std::int64_t& out) noexcept {
     std::int64_t count = 1, signs = shape.rank();
     bool fits = detail::has_extents(shape), empty = false;  // mutant: r25_extents

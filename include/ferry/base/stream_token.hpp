@@ -16,22 +16,22 @@ struct ihipStream_t;
 namespace ferry::inline v0 {
 
 /// Identifies the stream of a handshake (R43–R46): no stream, no synchronisation, the legacy default stream, the
-/// per-thread default stream, or the handle of a stream. The last three belong to a family of devices: CUDA, ROCm, or
-/// another device type. Does not own the stream.
+/// per-thread default stream, or a stream handle. The last three belong to a family of devices: CUDA, ROCm, or another
+/// device type. Does not own the stream.
 ///
 /// A literal 0 or nullptr is ambiguous and does not compile; exchanges throw errc::stream for a handle that is null at
 /// run time. `from_cuda_handle` and `rocm_handle` convert the stream numbers of the Python protocol.
 ///
-/// Each device has its own default streams. A token of a default stream may omit the device: exchanges then use the
-/// device of the tensor, and functions that take a stream without a tensor use device 0.
+/// Each device has its own default streams. A token of a default stream may omit the device. Exchanges then use the
+/// device of the tensor; functions that take a stream but no tensor use device 0.
 class stream_token {
    public:
     /// What a token identifies.
     enum class kind : std::uint8_t { none, no_sync, legacy_default, per_thread_default, handle };
 
     /// Constructs the token for no stream. Host memory has no streams (R46). For CUDA and ROCm device memory, the token
-    /// means the default stream (R44, R45); for other memory, that the data is complete when the exchange returns
-    /// (R49).
+    /// means the default stream (R44, R45). For other memory, it means that the data is complete when the exchange
+    /// returns (R49).
     constexpr stream_token() = default;
 
     // clang-format off
@@ -55,7 +55,7 @@ class stream_token {
     }
     /// Returns the token of a device's legacy default stream.
     ///
-    /// \param device_id  device; an exchange of data on another device throws errc::stream
+    /// \param device_id  id of the device; an exchange of data on another device throws errc::stream
     /// \return           token of that stream
     [[nodiscard]] static constexpr stream_token cuda_legacy_default(std::int32_t device_id) noexcept {
         return {kind::legacy_default, device_type::cuda, 1, device_id};
@@ -68,7 +68,7 @@ class stream_token {
     }
     /// Returns the token of a device's per-thread default stream of the calling thread.
     ///
-    /// \param device_id  device; an exchange of data on another device throws errc::stream
+    /// \param device_id  id of the device; an exchange of data on another device throws errc::stream
     /// \return           token of that stream
     [[nodiscard]] static constexpr stream_token cuda_per_thread_default(std::int32_t device_id) noexcept {
         return {kind::per_thread_default, device_type::cuda, 2, device_id};
@@ -98,7 +98,7 @@ class stream_token {
     }
     /// Returns the token of a ROCm device's default stream.
     ///
-    /// \param device_id  device; an exchange of data on another device throws errc::stream
+    /// \param device_id  id of the device; an exchange of data on another device throws errc::stream
     /// \return           token of that stream
     [[nodiscard]] static constexpr stream_token rocm_default(std::int32_t device_id) noexcept {
         return {kind::legacy_default, device_type::rocm, 0, device_id};
@@ -118,7 +118,7 @@ class stream_token {
     template <std::integral Int>
     static stream_token rocm(Int) FERRY_DELETED("streams are not integers: use rocm_default() or pass the hipStream_t");
 
-    /// Returns the token of a stream of a device type other than those of CUDA and ROCm.
+    /// Returns the token of a stream that is neither a CUDA nor a ROCm stream.
     ///
     /// \param type    device type
     /// \param handle  native handle of the stream; remains owned by the caller
@@ -175,8 +175,8 @@ class stream_token {
     [[nodiscard]] constexpr bool is_default() const noexcept {
         return kind_ == kind::legacy_default || kind_ == kind::per_thread_default;
     }
-    /// Returns whether the token contains a device: that of a default stream, or the device to which a handle must
-    /// belong (`bound_to`).
+    /// Returns whether the token contains a device: the device of a default stream, or the device to which a handle
+    /// must belong (`bound_to`).
     [[nodiscard]] constexpr bool has_device() const noexcept { return has_device_; }
     /// Returns the id of the token's device.
     ///
@@ -224,13 +224,13 @@ class stream_token {
     [[nodiscard]] constexpr bool is_none() const noexcept { return kind_ == kind::none; }
     /// Returns whether the token requests no synchronisation.
     [[nodiscard]] constexpr bool is_no_sync() const noexcept { return kind_ == kind::no_sync; }
-    /// Returns whether the token identifies a stream, on which work can be ordered.
+    /// Returns whether the token identifies a stream on which work can be ordered.
     [[nodiscard]] constexpr bool names_stream() const noexcept { return kind_ > kind::no_sync; }
     /// Returns whether the token is a null handle, which may mean either default stream (R44).
     [[nodiscard]] constexpr bool is_ambiguous() const noexcept { return kind_ == kind::handle && handle_ == 0; }
 
-    /// Returns whether two tokens identify the same stream. A default stream without a device equals that of device 0;
-    /// the devices of handles are not compared.
+    /// Returns whether two tokens identify the same stream. A default stream without a device equals the default stream
+    /// of device 0. Ignores the devices of handles.
     friend constexpr bool operator==(stream_token const& a, stream_token const& b) noexcept {
         return a.kind_ == b.kind_ && a.family_ == b.family_ && a.handle_ == b.handle_ &&
                (a.device_id_ == b.device_id_ || !a.is_default());
@@ -265,14 +265,14 @@ class stream_token {
 ///
 /// \param token  stream token
 /// \param type   device type of the memory
-/// \return       true for no stream and no_sync(), also on the host (R46), and for a stream of the family that orders
-///               such memory; false for an ambiguous token
+/// \return       true for no stream and no_sync(), also on the host (R46), and for a stream of a family that orders
+///               work on such memory; false for an ambiguous token
 [[nodiscard]] constexpr bool fits(stream_token token, device_type type) noexcept {
     if (!token.names_stream()) return true;
     return orders(token.family(), type) && !token.is_ambiguous();
 }
 
-/// States that no work is pending on the data: every stream and the host may use it now.
+/// The token for data without pending work, which every stream and the host may use immediately.
 inline constexpr stream_token already_ready = stream_token::no_sync();
 
 }  // namespace ferry::inline v0

@@ -8,7 +8,7 @@
 
 namespace ferry::inline v0 {
 
-/// A DLPack version. Major versions differ in ABI (R2); minor versions of one major version share it (R3).
+/// A DLPack version. Major versions differ in ABI (R2); minor versions of one major version have the same ABI (R3).
 struct version {
     std::uint32_t major;
     std::uint32_t minor;
@@ -18,7 +18,7 @@ struct version {
     /// Requests the unversioned `DLManagedTensor` (R57).
     static version const legacy;
 
-    /// Returns whether the version stands for the unversioned struct.
+    /// Returns whether the version denotes the unversioned struct.
     [[nodiscard]] constexpr bool is_legacy() const noexcept { return major == 0; }
 
     friend constexpr auto operator<=>(version const&, version const&) = default;

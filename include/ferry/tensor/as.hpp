@@ -23,7 +23,7 @@ namespace detail {
     return check_reach(v, reach, r);
 }
 
-/// The requirements of a typed view. Not a template parameter of `check_as`, whose code all typed views share.
+/// The requirements of a typed view. Not template parameters of `check_as`, so that all typed views share its code.
 struct as_target {
     data_type dtype;
     std::uint32_t alignment;
@@ -87,7 +87,7 @@ struct as_target {
 
 /// Checks the properties of a tensor and returns a typed view.
 ///
-/// Checks the data type (R21: vectors only as vector types), rank, extents (R25, R32), write access (R11, R29), host
+/// Checks the data type (vectors require a vector type, R21), rank, extents (R25, R32), write access (R11, R29), host
 /// access (R39), alignment (R31) and contiguity. Reads metadata only. Does not synchronise.
 ///
 /// DLPack does not require that the bytes of a bool are 0 or 1, and reading another value through `as<bool>` is

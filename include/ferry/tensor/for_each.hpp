@@ -13,11 +13,11 @@ template <class View, class F>
 struct element_loop {
     View const& view;
     F& call;
-    int outer = 0;            // number of dimensions outside of the inner loop
+    int outer = 0;            // number of dimensions outside the inner loop
     std::int64_t count = 1;   // number of elements of the inner loop,
     std::int64_t stride = 1;  // and the distance between them
 
-    /// Combines as many of the last dimensions as have a common stride into the inner loop.
+    /// Combines trailing dimensions into the inner loop while they have a common stride.
     constexpr element_loop(View const& v, F& f) noexcept : view{v}, call{f}, outer{v.rank()} {
         for (; outer > 0; --outer) {
             std::int64_t const extent = v.extent(outer - 1), step = v.stride(outer - 1);

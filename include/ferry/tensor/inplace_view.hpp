@@ -12,11 +12,11 @@
 
 namespace ferry::inline v0 {
 
-/// A tensor_view of at most `MaxRank` dimensions that contains its extents and strides; references the data only.
+/// A tensor_view of at most `MaxRank` dimensions that stores its extents and strides, and references only the data.
 ///
-/// `array_traits<T>::view` and `ferry_view` return it for an array that does not store its extents as a list of
-/// std::int64_t: `return {a.data, {a.rows, a.columns}};`. Does not allocate. A function with a parameter of type
-/// `tensor_view const&` accepts it. A tensor_view that is copied from it references its lists; such a copy of a
+/// Returned by `array_traits<T>::view` and `ferry_view` for an array that does not store its extents as a list of
+/// std::int64_t: `return {a.data, {a.rows, a.columns}};`. Does not allocate. Converts to `tensor_view const&`. A
+/// tensor_view that is copied from an inplace_view references the extents and strides of that object; such a copy of a
 /// temporary does not compile.
 template <int MaxRank>
 class inplace_view : public tensor_view {
@@ -105,7 +105,7 @@ class inplace_view : public tensor_view {
     // clang-format on
 
    private:
-    /// Lets the base reference the lists of this object.
+    /// Makes the base reference the lists of this object.
     constexpr void refer() noexcept {
         static_cast<tensor_view&>(*this) =
             tensor_view{data(),   dtype(), {shape_.data(), shape_.rank()},

@@ -69,7 +69,7 @@ template <detail::movable_owner Owner, std::invocable<Owner&> ViewOf>
     });
 }
 
-/// Overload for an owner whose elements keep their address when it is moved.
+/// Overload for an owner whose elements keep their address when the owner is moved.
 ///
 /// \param owner        owner; moved into the tensor. An exception before the move leaves it unchanged; an exception
 ///                     after the move destroys it.

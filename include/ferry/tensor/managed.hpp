@@ -29,12 +29,12 @@ inline void require_tensor(managed_tensor const& tensor, char const* api, std::s
 
 /// Owner of a validated DLManagedTensorVersioned.
 ///
-/// Move-only; the destructor calls the deleter (R6, R68). Stores a copy of the fields of the DLTensor and of the
-/// flags, so that later changes to these by other users have no effect, and never writes to the struct (R33). The lists
-/// of extents and strides belong to the producer, which must not change them (R7).
+/// Move-only; the destructor calls the deleter (R6, R68). Copies the fields of the DLTensor and the flags, so that
+/// later changes to the struct have no effect, and never writes to the struct (R33). The lists of extents and strides
+/// belong to the producer, which must not change them (R7).
 ///
-/// Different objects may be used by different threads at the same time; one object may not. The deleter runs on the
-/// thread that destroys the object (R65); asynchronous work of the consumer must be complete by then (R50).
+/// Threads may use different objects concurrently, but not the same object. The deleter runs on the thread that
+/// destroys the object (R65); asynchronous work of the consumer must be complete by then (R50).
 class managed_tensor {
    public:
     /// Constructs an empty object, as after a move or a release.
@@ -119,7 +119,7 @@ class managed_tensor {
         view_ = {};
         return std::exchange(raw_, nullptr);
     }
-    /// Releases ownership to a new legacy struct (R8). Makes one allocation. On failure the object is unchanged.
+    /// Transfers ownership to a new legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///
     /// \param where  source location for errors
     /// \return       struct that owns the tensor, whose deleter the caller must call exactly once; of
@@ -182,7 +182,7 @@ struct trusted {
     [[nodiscard]] static tensor_view const& view(managed_tensor const& tensor) noexcept { return tensor.view_; }
 };
 
-/// Releases a tensor to a new legacy struct; returns null on failure.
+/// Transfers a tensor to a new legacy struct; returns null on failure.
 [[nodiscard]] inline DLManagedTensor* release_legacy(managed_tensor& tensor, reporter r) {
     tensor_view const v = trusted::view(tensor);
     if (!check_not_empty(tensor, r) || !check_legacy_flags(v, r)) return nullptr;

@@ -122,7 +122,7 @@ template <class Strides, class View>
     return out;
 }
 
-/// Returns whether a typed view converts to an mdspan; states the reason if it does not.
+/// Returns whether a typed view converts to an mdspan. If not, the message of a static_assert states the reason.
 template <class Family, class T, int Rank, access_from Access, layout Layout>
 [[nodiscard]] consteval bool converts_to_mdspan() {
     static_assert(Rank != dynamic_rank, "an mdspan has a static rank: call as<T, Rank>");

@@ -11,15 +11,15 @@
 
 namespace ferry::inline v0 {
 
-/// Selects indices of a dimension: those of [first, last), at a distance of `stride`. `range_slice{.stride = 2}` is
-/// NumPy's `::2`. Corresponds to std::range_slice of C++26, whose stride is positive.
+/// Selects the indices in [first, last) of a dimension, at a distance of `stride`. `range_slice{.stride = 2}` is
+/// NumPy's `::2`. Corresponds to std::range_slice of C++26, which requires a positive stride.
 struct range_slice {
     /// The default of `last`: the extent of the dimension.
     static constexpr std::int64_t whole = INT64_MAX;
 
     std::int64_t first = 0;     ///< first index
     std::int64_t last = whole;  ///< index after the last
-    std::int64_t stride = 1;    ///< distance between indices; if negative, the order is reversed, from last - 1
+    std::int64_t stride = 1;    ///< distance between indices; a negative stride reverses the order, from last - 1
 };
 
 /// The type of `full_extent`, which states at compile time that `slice` selects all indices.
@@ -50,8 +50,8 @@ template <slice_argument... S>
     return is_contiguous;
 }
 
-/// A range_slice or full_extent, with the location of the caller: a function with a pack of arguments cannot have a
-/// default argument for it.
+/// A range_slice or full_extent with the location of the caller, which cannot be a default argument after a parameter
+/// pack.
 template <class S>
 struct located_slice {
     S value;
@@ -87,7 +87,7 @@ struct dimension {
     if (r.last == range_slice::whole) r.last = d.extent;
     if (r.first < 0 || r.first > r.last || r.last > d.extent || r.stride == 0)  // mutant: slice_bounds
         fail_range(r, i, d.extent, api, where);
-    if (r.first == r.last) return {0, d.stride, 0};  // the offset would be that of an element that does not exist
+    if (r.first == r.last) return {0, d.stride, 0};  // offset 0: there is no first element
     auto const step = static_cast<std::uint64_t>(r.stride);
     auto const size = static_cast<std::uint64_t>(r.last - r.first - 1) / (r.stride < 0 ? 0 - step : step);
     std::int64_t const first = r.stride < 0 ? r.last - 1 : r.first;
@@ -106,7 +106,7 @@ struct dimension {
 
 /// Returns the elements selected by one index or slice for each dimension.
 ///
-/// \throws error  those of `select`; errc::alignment when the first packed element does not begin on a byte boundary
+/// \throws error  errors of `select`; errc::alignment when the first packed element does not begin on a byte boundary
 template <class T, int Rank, bool HasStrides, class... Selected>
 [[nodiscard]] constexpr auto slice_of(view_elements<T, Rank, HasStrides> const& all, char const* api,
                                       std::source_location where, Selected... selected) {

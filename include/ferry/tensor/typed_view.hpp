@@ -21,8 +21,8 @@ namespace ferry::inline v0 {
 
 /// A view of elements of type T, indexed by one index for each dimension.
 ///
-/// Created by `as`, which checks type, rank, access and layout. References the elements; a view of dynamic rank also
-/// references the extents and strides, of which a view of static rank stores a copy. Copyable; as thread-safe as T*.
+/// Created by `as`, which checks type, rank, access and layout. References the elements. A view of static rank stores
+/// its extents and strides; a view of dynamic rank references them. Copyable; as thread-safe as T*.
 ///
 /// Elements of type T const are read-only (D3). With access_from::device, host code cannot access elements: pass
 /// `data()` to a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
@@ -76,11 +76,11 @@ class typed_view : private detail::refused_arguments<Rank> {
     [[nodiscard]] constexpr int rank() const noexcept { return elements_.rank(); }
     /// Returns the extents.
     ///
-    /// \return  view of the extents that this object stores; for a dynamic rank, of those that it references
+    /// \return  view of the stored extents; for a dynamic rank, of the referenced extents
     [[nodiscard]] constexpr shape_view shape() const& noexcept { return elements_.shape(); }
     /// Returns the strides, in elements; implicit for compact row-major elements without a list of strides.
     ///
-    /// \return  view of the strides that this object stores; for a dynamic rank, of those that it references
+    /// \return  view of the stored strides; for a dynamic rank, of the referenced strides
     [[nodiscard]] constexpr strides_view strides() const& noexcept { return elements_.strides(); }
     // clang-format off
     shape_view shape() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the extents are stored in the view, and this one is temporary: store it in a variable");
@@ -173,7 +173,7 @@ class typed_view : private detail::refused_arguments<Rank> {
         return counted(index.values, index.count, "ferry::typed_view::[]", index.where);
     }
 
-    /// Returns an element, and checks the indices.
+    /// Checks the indices and returns an element.
     ///
     /// \param first  index of the first dimension, an integer
     /// \param rest   one integer for each other dimension
@@ -186,7 +186,7 @@ class typed_view : private detail::refused_arguments<Rank> {
         return checked(indices, 1 + static_cast<int>(sizeof...(Index)), first.where);
     }
 
-    /// Returns an element, and checks the indices.
+    /// Checks the indices and returns an element.
     ///
     /// \param index  list of indices, one for each dimension
     /// \return       element, or the value of a packed element
@@ -232,10 +232,10 @@ class typed_view : private detail::refused_arguments<Rank> {
     /// `v.slice(full_extent, range_slice{.stride = 2})`, and `v[3, 1:5]` is `v.slice(3, range_slice{1, 5})`.
     ///
     /// \param first  index or range_slice of the first dimension, or full_extent
-    /// \param rest   the same, for each other dimension
+    /// \param rest   index, range_slice or full_extent for each other dimension
     /// \return       view of the same elements, which stores its extents and strides; contiguous if this view is
     ///               contiguous, no argument is a range_slice, and all indices precede all full_extent arguments
-    /// \throws error  errc::out_of_range for bounds outside of the extent; errc::argument for a stride of 0;
+    /// \throws error  errc::out_of_range for bounds outside the extent; errc::argument for a stride of 0;
     ///                errc::alignment when the first selected element is packed and does not begin on a byte boundary
     template <detail::slice_argument... Rest>
         requires(sizeof...(Rest) + 1 == Rank)
@@ -295,7 +295,8 @@ class typed_view : private detail::refused_arguments<Rank> {
 
 }  // namespace ferry::inline v0
 
-// A view of rank 1 is a std::ranges::view, and its iterators do not reference it. <span> declares these templates.
+// A view of rank 1 is a std::ranges::view whose iterators do not reference the view object. <span> declares these
+// templates.
 template <ferry::element T, ferry::layout Layout>
 inline constexpr bool std::ranges::enable_view<ferry::typed_view<T, 1, ferry::access_from::host, Layout>> = true;
 template <ferry::element T, ferry::layout Layout>

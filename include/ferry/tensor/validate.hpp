@@ -61,14 +61,14 @@ namespace detail {
     return report(r, errc::dtype, text << "; view the data as uint8 in the producer");
 }
 
-/// The distances in bytes from the address of the first element to both ends of the memory of all elements.
+/// The distances in bytes from the address of the first element to both ends of the memory that the elements occupy.
 struct byte_reach {
     std::uint64_t below = 0;  ///< to the start of the element with the lowest address
     std::uint64_t above = 0;  ///< to the end of the element with the highest address
 };
 
 /// Checks rank, extents, and the number of elements and bytes (R25, R32). Sets `count` to the number of elements, and
-/// `reach` to that of compact elements.
+/// `reach` to the reach of compact elements.
 [[nodiscard]] inline bool check_shape(DLTensor const& t, data_type type, bool padded, std::int64_t& count,
                                       byte_reach& reach, reporter r) {
     if (t.ndim < 0)  // mutant: validate_ndim
@@ -90,8 +90,8 @@ struct byte_reach {
     return true;
 }
 
-/// Checks that the reach of the elements fits 63 bits, and sets `reach` (R24, R32). Negative strides (R28) and strides
-/// of 0 (R29) are allowed. Strides of empty tensors (R26) and of dimensions of extent 1 (R27) are ignored.
+/// Checks that the reach of the elements fits in 63 bits, and sets `reach` (R24, R32). Negative strides (R28) and
+/// strides of 0 (R29) are allowed. Strides of empty tensors (R26) and of dimensions of extent 1 (R27) are ignored.
 [[nodiscard]] inline bool check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded,
                                         byte_reach& reach, reporter r) {
     if (t.strides == nullptr || count == 0) return true;
@@ -183,8 +183,8 @@ struct byte_reach {
     return examine(t, has(bits, flags::subbyte_padded), reach, r);
 }
 
-/// Validates a foreign managed struct. Takes a pointer, since a struct of another major version may be smaller than
-/// DLManagedTensorVersioned, and a reference to it would then not be valid (R2).
+/// Validates a foreign managed struct. Takes a pointer, because a reference to a struct of another major version, which
+/// may be smaller than DLManagedTensorVersioned, would not be valid (R2).
 [[nodiscard]] inline bool check_managed(DLManagedTensorVersioned const* t, reporter r) {
     return check_version({t->version.major, t->version.minor}, r) &&
            check_tensor(t->dl_tensor, known(flags{t->flags}), r);
@@ -218,7 +218,7 @@ inline void validate(DLTensor const& t, flags bits = flags::none, char const* ap
     return to.outcome;
 }
 
-/// Validates a managed struct: the version, before any other field (R2), and the tensor. Does not call the deleter.
+/// Validates a managed struct: first the version (R2), then the tensor. Does not call the deleter.
 ///
 /// \param t      struct
 /// \param api    name of the public function, for errors; static storage

@@ -35,7 +35,7 @@ namespace detail {
 /// Copyable, of fixed size. References data, shape and strides, which must outlive it (R7). Does not allocate.
 ///
 /// The constructors do not check their arguments: `validate` checks foreign structs, and exports check the views of
-/// adapters. A view does not access the data; `as` returns a typed view that does.
+/// adapters. A view does not access the data; call `as` for a typed view, which does.
 class tensor_view {
    public:
     /// Constructs a view of rank 0 with null data.
@@ -197,9 +197,9 @@ class tensor_view {
         return copy;
     }
 
-    /// Returns whether two views have the same data, byte offset, data type, device, flags and extents, and the same
-    /// strides. Ignores the strides of dimensions of extent 1 (R27) and of empty tensors (R26).
-    /// Implicit strides equal compact row-major ones (R24). Does not compare the elements.
+    /// Returns whether two views have the same data, byte offset, data type, device, flags, extents and strides.
+    /// Ignores the strides of dimensions of extent 1 (R27) and of empty tensors (R26). Implicit strides equal compact
+    /// row-major ones (R24). Does not compare the elements.
     friend constexpr bool operator==(tensor_view const& a, tensor_view const& b) noexcept {
         if (a.data_ != b.data_ || a.byte_offset_ != b.byte_offset_ || a.dtype_ != b.dtype_ || a.device_ != b.device_ ||
             a.flags_ != b.flags_ || a.shape_ != b.shape_)

@@ -1,4 +1,4 @@
-// ferry: calls a function with a typed view whose element type is the data type of a tensor.
+// ferry: calls a function with a typed view whose element type matches the data type of a tensor.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -34,10 +34,10 @@ constexpr decltype(auto) visit_first(tensor_view const& v, F& f, std::source_loc
 
 }  // namespace detail
 
-/// Calls a function with a typed view whose element type is the data type of the tensor, one of a list of types:
+/// Calls a function with a typed view whose element type matches the data type of the tensor, selected from a list:
 /// `visit<float const, double const>(v, [](auto const& x) { … })`.
 ///
-/// An element type T const accepts read-only tensors, as in `as`, which performs the other checks. The function is
+/// As with `as`, which performs the other checks, an element type T const accepts read-only tensors. The function is
 /// compiled for each type.
 ///
 /// \tparam Rank  rank of the typed view: `visit<2, float const, double const>(v, f)`; without it, dynamic_rank
@@ -47,7 +47,7 @@ constexpr decltype(auto) visit_first(tensor_view const& v, F& f, std::source_loc
 /// \param where  source location for errors
 /// \return       result of the function
 /// \throws error  errc::dtype for a type that is not in the list, with the list in the message; errors of `as`, such as
-///                errc::read_only; exceptions of the function pass through
+///                errc::read_only; exceptions from the function propagate
 template <int Rank, element... T, class F>
     requires(sizeof...(T) > 0)
 constexpr decltype(auto) visit(tensor_view const& v, F&& f,

@@ -1,11 +1,11 @@
-// ferry: handling of exceptions; without exceptions, the functions only call their arguments.
+// ferry: handling of exceptions. With exceptions disabled, the functions only call their first argument.
 #pragma once
 
 #include <ferry/config.hpp>
 
 namespace ferry::inline v0::detail {
 
-/// Calls `f`. When it throws, calls `cleanup` before the exception propagates; an exception of `cleanup` replaces it.
+/// Calls `f`. If it throws, calls `cleanup` before the exception propagates; an exception from `cleanup` replaces it.
 template <class F, class Cleanup>
 FERRY_ALWAYS_INLINE decltype(auto) on_exception(F f, [[maybe_unused]] Cleanup cleanup) {
 #if FERRY_HAS_EXCEPTIONS
@@ -20,7 +20,7 @@ FERRY_ALWAYS_INLINE decltype(auto) on_exception(F f, [[maybe_unused]] Cleanup cl
 #endif
 }
 
-/// Calls `f`, and ignores its exceptions.
+/// Calls `f` and ignores its exceptions.
 template <class F>
 FERRY_ALWAYS_INLINE void ignore_exceptions(F f) noexcept {
 #if FERRY_HAS_EXCEPTIONS

@@ -1,4 +1,4 @@
-// ferry: reports of errors: one implementation of a function `f`, which throws, and of `try_f`, which returns a result.
+// ferry: error reporting that lets `f`, which throws, and `try_f`, which returns a result, share one implementation.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -12,17 +12,17 @@
 
 namespace ferry::inline v0::detail {
 
-/// The destination of the error of `try_f`: the name of the public function, the source location of the call, and the
-/// outcome, which is a success until an error is reported.
+/// The record of a call of `try_f`: the name of the public function, the source location of the call, and the outcome,
+/// which is a success until an error is reported.
 struct record {
     char const* api;
     std::source_location where;
     result<> outcome{};
 };
 
-/// The destination of errors: for `try_f` a record; for `f` none, in which case `report` throws.
+/// The destination of errors: a record for `try_f`, none for `f`. Without a record, `report` throws.
 ///
-/// Passed by value, in two registers: a reference, or a third member, would need stores on the path without an error.
+/// Passed by value in two registers. A reference or a third member would require stores on the path without an error.
 class reporter {
    public:
 #if FERRY_HAS_EXCEPTIONS
@@ -37,7 +37,7 @@ class reporter {
 #if FERRY_HAS_EXCEPTIONS
         if (r.api_ != nullptr) fail(code, r.api_, text, r.where_);
 #endif
-        // The casts prevent the warning of nvcc 13.0 about a result that is not used.
+        // The casts prevent a warning of nvcc 13.0 about an unused result.
         static_cast<void>(r.to_->outcome = error{code, r.to_->api, text, r.to_->where});
         return false;
     }
@@ -66,7 +66,7 @@ class reporter {
     return report(r, errc::out_of_memory, "an allocation failed: free memory, or pass another memory space");
 }
 
-/// Implements `try_f`: calls `f(reporter)`, and returns its value or the error that it reported.
+/// Implements `try_f`: calls `f(reporter)` and returns its value or the error that it reported.
 ///
 /// A ferry::error that an adapter or a back end throws, and std::bad_alloc, become the error of the result; other
 /// exceptions propagate. For T = void, `f` returns a bool, which is ignored.

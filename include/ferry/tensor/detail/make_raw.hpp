@@ -23,7 +23,7 @@ namespace ferry::inline v0::detail {
 template <class Raw>
 concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::same_as<Raw, DLManagedTensor>;
 
-/// Returns the version to stamp: at most `max`, but at least the one that the data type and the flags need (R4).
+/// Returns the version to stamp: at most `max`, but at least the version that the data type and the flags require (R4).
 [[nodiscard]] constexpr version stamp_for(data_type type, flags bits, version max) noexcept {
     auto minor = version::current.minor;
     if (max.major == version::current.major && max.minor < minor) minor = max.minor;  // mutant: r4_max_version
@@ -42,13 +42,13 @@ struct block {
 
     static constexpr std::align_val_t alignment{alignof(Owner) > alignof(Raw) ? alignof(Owner) : alignof(Raw)};
     static constexpr bool over_aligned = static_cast<std::size_t>(alignment) > __STDCPP_DEFAULT_NEW_ALIGNMENT__;
-    /// Returns the address of the shape, which is aligned, since the size of a block is a multiple of the alignment of
-    /// a pointer.
+    /// Returns the address of the shape. It is aligned, because the size of a block is a multiple of a pointer's
+    /// alignment.
     [[nodiscard]] static std::int64_t* extents(void* memory) noexcept {
         return reinterpret_cast<std::int64_t*>(static_cast<std::byte*>(memory) + sizeof(block));
     }
 
-    /// Returns memory. Without exceptions, returns null on failure.
+    /// Allocates memory for a block. Without exceptions, returns null on failure.
     [[nodiscard]] static void* allocate(int rank) {
         auto const bytes = sizeof(block) + 2 * sizeof(std::int64_t) * static_cast<std::size_t>(rank);
         if constexpr (over_aligned) return allocate_bytes(bytes, alignment);
@@ -67,8 +67,8 @@ struct block {
     }
 };
 
-/// Writes the extents and strides of a managed struct; implicit strides are written as well (R24). Returns whether the
-/// tensor is empty.
+/// Writes the extents and strides of a managed struct; computes implicit strides (R24). Returns whether the tensor is
+/// empty.
 FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metadata) noexcept {
     int const rank = v.rank();
     bool const implicit = v.strides().is_implicit();
@@ -84,8 +84,9 @@ FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metada
     return empty;
 }
 
-/// Writes the tensor of a managed struct, whose layout is at `metadata`: NULL data and byte offset 0 for empty tensors
-/// (R26), id 0 for device types without ids (R35). The byte offset is 0 unless the data is a handle (R23).
+/// Writes the DLTensor of a managed struct; `metadata` contains its extents and strides. Empty tensors have NULL data
+/// and byte offset 0 (R26), and device types without ids have id 0 (R35). The byte offset is 0 unless the data is a
+/// handle (R23).
 FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bool empty, std::int64_t* metadata,
                                       DLTensor& out) noexcept {
     out.data = empty ? nullptr : v.data();
@@ -98,8 +99,8 @@ FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bo
 }
 
 /// Fails if the rank, data type, extents or strides of an owner's view changed when the owner was moved; the address
-/// may change. Fails if the elements are still in `from`, the object that the owner was moved from (D13). `before` is
-/// the view before the move, whose layout is at `metadata`.
+/// may change. Also fails if the elements are still in `from`, the object from which the owner was moved (D13).
+/// `before` is the view before the move, and `metadata` contains its extents and strides.
 template <class Owner>
 [[nodiscard]] FERRY_ALWAYS_INLINE bool check_moved(Owner const& from, tensor_view const& before,
                                                    tensor_view const& after, std::int64_t const* metadata, bool empty,
@@ -107,8 +108,8 @@ template <class Owner>
     int const rank = before.rank();
     bool same = after.rank() == rank && after.dtype() == before.dtype() &&
                 after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
-    // Lists at the same address are equal. Otherwise those of `before` may have been destroyed: compare with
-    // `metadata`.
+    // Lists at the same address are equal. Otherwise, the lists of `before` may have been destroyed, and the copies in
+    // `metadata` are compared.
     if (after.shape().data() != before.shape().data() || after.strides().data() != before.strides().data())
         for (int i = 0; same && i < rank; ++i)
             same = after.extent(i) == metadata[i] &&
@@ -142,7 +143,7 @@ struct block_guard {
     }
 };
 
-/// Returns a struct of type `Raw` that owns `owner`, whose view `before` is valid, or null on failure. Calls
+/// Returns a struct of type `Raw` that owns `owner`, or null on failure. The view `before` must be valid. Calls
 /// `view_at(owner&)` after the move, because elements may move with the owner.
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_valid_raw(Owner&& owner, ViewOf view_at, tensor_view const& before,
@@ -170,7 +171,7 @@ template <managed_struct Raw, class Owner, class ViewOf>
     return &self->raw;
 }
 
-/// Validates the view `view_at(owner&)`, and returns a struct of type `Raw` that owns `owner`, or null on failure.
+/// Validates the view `view_at(owner&)` and returns a struct of type `Raw` that owns `owner`, or null on failure.
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
                                                 version max, reporter r) {

@@ -8,7 +8,7 @@
 
 namespace ferry::inline v0::detail {
 
-/// Base of typed_view, which has the overloads that compile.
+/// Base of typed_view. The overloads that compile are members of typed_view.
 template <int Rank>
 struct refused_arguments {
     // clang-format off

@@ -22,11 +22,11 @@ struct checked_by_as {
     explicit checked_by_as() = default;
 };
 
-/// The distance between packed elements in bits: more than their width if they are padded (R13).
+/// The distance between packed elements in bits; greater than their width if they are padded (R13).
 struct packed_step {
     std::int64_t bits;
 };
-/// The distance between elements that are not packed, which is their size and is not stored.
+/// The distance between elements that are not packed. Not stored, because it is the size of an element.
 struct whole_step {
     constexpr explicit whole_step(std::int64_t) noexcept {}
 };
@@ -61,7 +61,7 @@ struct view_elements {
         return layout.offset(index);
     }
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
-        std::uint64_t count = 1;  // `as` has checked the product; if an extent is 0, that of the others may wrap (R32)
+        std::uint64_t count = 1;  // `as` has checked the product; the other extents may wrap if one is 0 (R32)
         for (int i = 0; i < rank(); ++i) count *= static_cast<std::uint64_t>(extent(i));
         return static_cast<std::int64_t>(count);
     }

@@ -17,11 +17,11 @@ template <class I>
 concept integral_index =
     (std::integral<I> || std::is_enum_v<I>) && std::convertible_to<I, std::int64_t> && !std::same_as<I, bool>;
 
-/// A bool or a floating-point number, which would be converted without a warning.
+/// A bool or a floating-point number, which would otherwise be converted without a warning.
 template <class I>
 concept refused_index = std::floating_point<I> || std::same_as<I, bool>;
 
-/// An index, with the location of the caller: a function with a pack of indices cannot have a default argument for it.
+/// An index with the location of the caller, which cannot be a default argument after a parameter pack.
 struct located_index {
     std::int64_t value;
     std::source_location where;
@@ -31,7 +31,7 @@ struct located_index {
         : value{static_cast<std::int64_t>(i)}, where{location} {}
 };
 
-/// A list of indices, one for each dimension, with the location of the caller. References the list.
+/// References a list of indices, one for each dimension. Contains the location of the caller.
 struct index_list {
     std::int64_t const* values;
     int count;

@@ -17,13 +17,13 @@ struct stored_dims {
     constexpr operator strides_view() const noexcept { return {values, Rank}; }
 };
 
-/// Stands for strides that are not stored.
+/// Replaces strides that are not stored.
 struct implicit_strides {
     constexpr operator strides_view() const noexcept { return {}; }
 };
 
 /// Stores copies of extents and strides, so that a view of static rank references only the elements. The strides of
-/// contiguous elements are not stored: the compiler knows that the last one is 1.
+/// contiguous elements are not stored, so that the last stride is the constant 1.
 template <int Rank, bool HasStrides>
 struct view_layout {
     stored_dims<Rank> extents;
@@ -52,7 +52,7 @@ struct view_layout {
     }
 };
 
-/// The extents of a view without elements: an address that is always valid.
+/// The extents of a view without elements. The address is always valid.
 inline constexpr std::int64_t no_elements[] = {0};
 
 /// References the extents and strides of a tensor, or of a view of static rank.
