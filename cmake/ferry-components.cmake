@@ -18,8 +18,8 @@ Set CMAKE_CXX_COMPILER to a newer one."
     endforeach()
 endfunction()
 
-# Finds the dependencies of a component. Sets `libraries` to the libraries that it links in addition to ferry::ferry, and
-# `missing` to the reason why it is not available, or to an empty string.
+# Finds the dependencies of a component. Sets `libraries` to the libraries that the component links in addition to
+# ferry::ferry, and `missing` to the reason why the component is not available, or to an empty string.
 function(ferry_find_component name libraries missing)
     set(found "")
     set(why "")
@@ -73,12 +73,12 @@ endfunction()
 function(ferry_use_kernels target)
     if(cuda_std_20 IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
         target_compile_features(${target} INTERFACE cuda_std_20)
-    else() # older versions of CMake do not know this feature of nvcc
+    else() # older versions of CMake do not support this feature for nvcc
         target_compile_options(${target} INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
     endif()
 endfunction()
 
-# Defines the target of a component that was not requested, so that linking it is an error that names the fix.
+# Defines the target of a component that was not requested, so that linking it causes an error that states the fix.
 function(ferry_explain_component name fix)
     if(NOT TARGET ferry::${name})
         add_library(ferry::${name} INTERFACE IMPORTED ${ARGN})

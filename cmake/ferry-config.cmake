@@ -1,5 +1,5 @@
-# Used by find_package: defines ferry::ferry and the requested components. The message for a missing dependency names the
-# fix.
+# Used by find_package: defines ferry::ferry and the requested components. The message for a missing dependency states
+# the fix.
 include("${CMAKE_CURRENT_LIST_DIR}/ferry-components.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/ferry-dlpack.cmake")
 

@@ -1,5 +1,5 @@
-# Creates the target dlpack::dlpack for DLPack 1.0 or newer. If it is not found, sets `missing` to a message for the user.
-# ferry's build and its installed package search in this order: an existing target, FERRY_DLPACK_INCLUDE_DIR, an
+# Creates the target dlpack::dlpack for DLPack 1.0 or newer. If DLPack is not found, sets `missing` to a message for the
+# user. ferry's build and its installed package search in this order: an existing target, FERRY_DLPACK_INCLUDE_DIR, an
 # installed package, a header on the search path, the header in the wheel of apache-tvm-ffi and, with
 # FERRY_FETCH_DLPACK, the release pinned below.
 function(ferry_find_dlpack missing)
@@ -19,7 +19,8 @@ function(ferry_find_dlpack missing)
         return()
     endif()
 
-    # Debian's libdlpack-dev is older than 1.0: a header that is too old does not end the search, unless FERRY_DLPACK_INCLUDE_DIR names it.
+    # A header that is too old, such as that of Debian's libdlpack-dev, does not end the search, unless
+    # FERRY_DLPACK_INCLUDE_DIR names it.
     set(old "")
     if(FERRY_DLPACK_INCLUDE_DIR) # has precedence over every search path
         get_filename_component(found "${FERRY_DLPACK_INCLUDE_DIR}" ABSOLUTE)

@@ -61,7 +61,7 @@ struct eigen_tensor {
     static data_type dtype(Tensor const&) noexcept { return dtype_of<typename Tensor::Scalar>; }
 };
 
-/// Access to an object that owns its elements; those of fixed size are stored inside the object.
+/// Access to an object that owns its elements. An object of fixed size contains its elements.
 template <class Owner>
 struct eigen_owner {
     static constexpr bool is_handle = false;

@@ -1,5 +1,5 @@
-// ferry: adapter for std::mdspan; mdspan_*.hpp adapt other mdspans. ferry::to_mdspan converts a typed view to an
-// mdspan; there is no import as an mdspan, since an mdspan owns nothing.
+// ferry: adapter for std::mdspan; mdspan_*.hpp adapt other implementations. ferry::to_mdspan converts a typed view to
+// an mdspan. Imports as mdspan are not supported, because an mdspan does not own its elements.
 #pragma once
 
 #include <ferry/adapters/shaped.hpp>
@@ -25,7 +25,7 @@ struct mdspan_layout {
     static constexpr int max_rank = Mdspan::rank() > 0 ? static_cast<int>(Mdspan::rank()) : 1;
     static constexpr bool is_flat = false, is_handle = true, owns = false;
 
-    /// \throws error  errc::overflow when an extent or stride does not fit std::int64_t
+    /// \throws error  errc::overflow when an extent or stride does not fit in std::int64_t
     static int describe(Mdspan const& m, std::int64_t* extents, std::int64_t* strides) {
         for (typename Mdspan::rank_type r = 0; r < Mdspan::rank(); ++r) {
             auto const extent = m.extent(r), stride = m.stride(r);
@@ -42,7 +42,7 @@ struct mdspan_layout {
     static typename Mdspan::element_type* data(Mdspan const& m) noexcept { return m.data_handle(); }
 };
 
-/// An mdspan whose layout always has strides. Not required: that the elements are dense, or that they are distinct.
+/// An mdspan whose layout always has strides. Not required: dense or distinct elements.
 template <class Mdspan>
 concept strided_mdspan = element<typename Mdspan::value_type> && Mdspan::mapping_type::is_always_strided();
 
@@ -51,7 +51,7 @@ concept strided_mdspan = element<typename Mdspan::value_type> && Mdspan::mapping
 #if FERRY_HAS_STD_MDSPAN
 /// std::mdspan: `ferry::shaped{m}` references the elements, which must outlive every tensor that shares them. An rvalue
 /// mdspan is copied or refused (D13). An mdspan of const elements is exported read-only (R11). Supports any strided
-/// layout, and the default accessor only, since other accessors may return elements that are not in memory.
+/// layout, but only the default accessor, because other accessors may return elements that are not in memory.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<std::mdspan<T, Extents, Layout>>
 struct shaped_traits<std::mdspan<T, Extents, Layout>> : detail::mdspan_layout<std::mdspan<T, Extents, Layout>> {};

@@ -1,4 +1,4 @@
-// ferry: adapter for CCCL's cuda::std::mdspan, which is available in C++17 and in device code: exports, and conversions
+// ferry: adapter for CCCL's cuda::std::mdspan, which is available in C++17 and in device code: exports, and conversion
 // of typed views.
 #pragma once
 

@@ -37,7 +37,7 @@ class opencv_owner final : public cv::MatAllocator {
     }
 };
 
-/// Maximum rank of a cv::Mat; OpenCV defines CV_MAX_DIM in a header that this one does not include.
+/// Maximum rank of a cv::Mat. OpenCV defines it as CV_MAX_DIM, in a header that is not included here.
 inline constexpr int opencv_dims = 32;
 
 /// An OpenCV depth and the corresponding DLPack data type.
@@ -52,7 +52,7 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 
 /// Returns an extent as OpenCV stores it.
 ///
-/// \throws error  errc::overflow: the extent exceeds the maximum of int
+/// \throws error  errc::overflow when the extent exceeds the maximum of int
 [[nodiscard]] inline int opencv_size(int dimension, std::int64_t extent) {
     if (extent > INT32_MAX)
         fail(errc::overflow, "ferry::from_dlpack",
@@ -74,14 +74,14 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 
 /// `ferry::shaped{mat}` is a handle to the matrix: exports and imports share its reference count.
 ///
-/// Imports throw for read-only tensors, since OpenCV has no read-only matrices, and for strides that a matrix does not
-/// support: negative strides, zero strides, strides smaller than the size of the inner dimensions (overlapping windows,
-/// permuted dimensions), or an innermost stride other than 1. Request `{.copy = ferry::copy_policy::always}` for such
-/// tensors.
+/// Imports throw for read-only tensors, because OpenCV has no read-only matrices, and for strides that a matrix does
+/// not support: negative strides, zero strides, strides smaller than the size of the inner dimensions (overlapping
+/// windows, permuted dimensions), or an innermost stride other than 1. Request `{.copy = ferry::copy_policy::always}`
+/// for such tensors.
 ///
-/// A matrix over memory of the caller, such as `cv::Mat(rows, columns, type, data)`, has no reference count and owns
-/// nothing: as an rvalue, it is copied or refused, like a std::span (D13). Export `ferry::shaped{mat.clone()}` instead,
-/// or export the matrix as an lvalue and keep the memory alive.
+/// A matrix over memory of the caller, such as `cv::Mat(rows, columns, type, data)`, has no reference count and does
+/// not own its elements. As an rvalue, it is copied or refused, like a std::span (D13). Export
+/// `ferry::shaped{mat.clone()}` instead, or export the matrix as an lvalue and keep the memory alive.
 template <>
 struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;
@@ -110,7 +110,7 @@ struct shaped_traits<cv::Mat> {
     /// Returns the type of one channel.
     ///
     /// \param m  matrix
-    /// \return   element type; for a depth that DLPack does not define, an invalid type, which every export rejects
+    /// \return   data type; for a depth that DLPack does not define, an invalid type, which every export rejects
     static data_type dtype(cv::Mat const& m) noexcept {
         for (auto const& row : detail::opencv_depths)
             if (row.depth == m.depth()) return row.type;
@@ -188,7 +188,7 @@ struct shaped_traits<cv::Mat> {
     }
     /// Allocates a matrix of one channel in host memory.
     ///
-    /// \param type   element type
+    /// \param type   data type
     /// \param shape  2 to 32 extents
     /// \param d      must be ferry::cpu
     /// \return       matrix; its elements are uninitialised

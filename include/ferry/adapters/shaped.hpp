@@ -25,7 +25,7 @@ namespace ferry::inline v0 {
 /// - `is_handle`: whether copies share the elements
 /// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes extents and strides, in
 ///   elements, and returns the rank
-/// - `data_type dtype(Owner const&)`: element type
+/// - `data_type dtype(Owner const&)`: data type
 /// - `data(Owner&)`, `data(Owner const&)`: address of the first element; a pointer to const is exported read-only
 ///
 /// Optional members:
@@ -38,16 +38,16 @@ namespace ferry::inline v0 {
 template <class Owner>
 struct shaped_traits;
 
-/// A type with a specialisation of `shaped_traits`. Not required: that it can be copied.
+/// A type with a specialisation of `shaped_traits`. Not required: a copy constructor.
 template <class Owner>
 concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
     { shaped_traits<Owner>::describe(a, list, list) } -> std::same_as<int>;
     { shaped_traits<Owner>::dtype(a) } -> std::same_as<data_type>;
 };
 
-/// An array of another library, with extents and strides as DLPack needs them.
+/// An array of another library, with extents and strides in the form that DLPack requires.
 ///
-/// Use it for libraries that store sizes of another type (std::vector, Eigen) or strides in bytes (OpenCV). Owns the
+/// Use it for libraries that store sizes as another type (std::vector, Eigen) or strides in bytes (OpenCV). Owns the
 /// array, or stores a handle to it, according to `shaped_traits<Owner>::is_handle`. Export it with to_dlpack or borrow.
 /// The shape of the array must not change while this object exists; its elements may be written. As thread-safe as the
 /// array.
@@ -68,7 +68,7 @@ class shaped {
     /// Stores a one-dimensional container with another shape, in row-major order.
     ///
     /// \param owner    container
-    /// \param extents  shape, in integers of any type; its number of elements must be that of the container
+    /// \param extents  shape, as integers of any type; must have as many elements as the container
     /// \param where    source location for errors
     /// \throws error  errc::shape when an extent is negative or the numbers of elements differ
     shaped(Owner owner, inplace_dims<shaped_traits<Owner>::max_rank> extents,

@@ -54,7 +54,7 @@ struct flat_layout {
 
 }  // namespace detail
 
-/// std::array and nested std::array: exported directly, since the type contains the extents. An rvalue is moved into
+/// std::array and nested std::array: exported directly, because the type contains the extents. An rvalue is moved into
 /// the tensor, elements included; a const array is exported read-only (R11).
 template <class T, std::size_t N>
     requires element<typename detail::nested<T>::element>
@@ -78,7 +78,7 @@ struct array_traits<std::array<T, N>> {
 };
 
 /// std::vector: `ferry::shaped{std::move(v)}` or `ferry::shaped{std::move(v), {2, 3}}` owns the vector; export it by
-/// move. std::vector<bool> is excluded, since its elements are packed bits.
+/// move. std::vector<bool> is excluded, because its elements are packed bits.
 template <element T, class Allocator>
     requires(!std::same_as<T, bool>)
 struct shaped_traits<std::vector<T, Allocator>> : detail::flat_layout<std::vector<T, Allocator>> {

@@ -104,7 +104,7 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
 ///
 /// PyTorch replaces the memory of a storage when a tensor is resized (`resize_`), and when a tensor that has a lazy
 /// clone (`at::_lazy_clone`) is written. An earlier export still refers to the old memory, which PyTorch may have
-/// freed: do neither while exports exist. The same applies to exports by PyTorch itself.
+/// freed, so do neither while exports exist. The same applies to exports by PyTorch itself.
 template <>
 struct array_traits<at::Tensor> {
     /// Returns the view of a strided const tensor. Does not synchronise.
@@ -113,12 +113,12 @@ struct array_traits<at::Tensor> {
     /// lazy clones. Other views are writable: `const` applies to the handle, not to the elements.
     ///
     /// \param t  tensor
-    /// \return   view; valid while `t` exists, for copy-on-write storage until `t` is written
+    /// \return   view; valid while `t` exists; for copy-on-write storage, until `t` is written
     /// \throws error       errc::argument when the tensor is undefined or sparse, requires a gradient, or is a lazy
     ///                     conjugate or negation
     /// \throws error       errc::dtype when DLPack does not define the scalar type
     /// \throws error       errc::device for a device other than CPU, CUDA and HIP
-    /// \throws error       errc::null_data when the tensor has elements and no memory, or its storage is too small
+    /// \throws error       errc::null_data when the tensor has elements but no memory, or its storage is too small
     /// \throws c10::Error  errors of PyTorch
     static tensor_view view(at::Tensor const& t) {
         using detail::fail_torch;
@@ -189,8 +189,8 @@ struct array_traits<at::Tensor> {
     /// \throws c10::Error  errors of PyTorch
     static shared share(at::Tensor const& t) { return {detail::is_copy_on_write(t) ? at::_lazy_clone(t) : t}; }
 
-    /// Imports a tensor without a copy. The at::Tensor owns it on success; on failure it has been released. An empty
-    /// tensor is released at once, and the result is a new empty at::Tensor.
+    /// Imports a tensor without a copy. The at::Tensor owns the tensor on success; on failure the tensor has been
+    /// released. An empty tensor is released immediately, and the result is a new empty at::Tensor.
     ///
     /// \param m  tensor
     /// \return   tensor that shares the elements
@@ -224,7 +224,7 @@ struct array_traits<at::Tensor> {
     }
     /// Allocates a tensor.
     ///
-    /// \param type   element type
+    /// \param type   data type
     /// \param shape  extents
     /// \param d      device
     /// \return       tensor with uninitialised elements

@@ -23,7 +23,7 @@ namespace detail {
 
 static_assert(sizeof(std::size_t) == sizeof(std::int64_t) && sizeof(std::ptrdiff_t) == sizeof(std::int64_t));
 
-/// Views refer to the container's extents (std::size_t) and strides (std::ptrdiff_t) as std::int64_t, which has the
+/// Views reference the container's extents (std::size_t) and strides (std::ptrdiff_t) as std::int64_t, which has the
 /// same width.
 template <class Container>
 struct xtensor_traits {
@@ -58,7 +58,7 @@ struct array_traits<xt::xtensor_container<EC, N, L, Tag>>
 ///
 /// \param v  view
 /// \return   expression without ownership
-/// \throws std::bad_alloc  when there is no memory for the shape and the strides
+/// \throws std::bad_alloc  when the allocation of the shape and the strides fails
 template <class T, int Rank>
 [[nodiscard]] auto to_xtensor(typed_view<T, Rank> const& v) {
     std::vector<std::size_t> shape;

@@ -42,8 +42,8 @@ outcome check_never(box<Array>& a, sample const& s) {
     }
 }
 
-/// Calls `f(box&, sample const&)` for an array that array_traits<T>::allocate returns, for each type and shape that it
-/// accepts, the type of the maker's arrays included.
+/// Calls `f(box&, sample const&)` with an array that array_traits<T>::allocate returns, for each type and shape that it
+/// accepts, including the type of the maker's arrays.
 template <class Array, class F>
 outcome for_each_allocation([[maybe_unused]] produced const& made, F f) {
     if constexpr (!allocates<Array>) {

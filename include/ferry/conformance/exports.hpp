@@ -24,7 +24,7 @@ template <movable_owner Array>
     else return true;
 }
 
-/// Exports by sharing where the adapter can share, else by moving, else by copying.
+/// Exports by sharing if the adapter supports it; otherwise by moving an owner, or by copying.
 template <class Array>
 [[nodiscard]] managed_tensor export_any(Array& a, request const& req) {
     if constexpr (shareable<Array>) {
@@ -59,7 +59,7 @@ outcome check_share(box<Array>& a, sample const& s) {
     }
 }
 
-/// Checks that the array is intact after several exports of it were released.
+/// Checks that the array is intact after several of its exports have been released.
 template <class Array>
 outcome check_repeated(box<Array>& a, sample const& s) {
     if constexpr (!shareable<Array>) {

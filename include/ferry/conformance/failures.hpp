@@ -125,8 +125,9 @@ outcome check_release([[maybe_unused]] Make& make, [[maybe_unused]] accepted con
 /// Runs the checks of failures and of leaks.
 ///
 /// \param make    the maker
-/// \param made    type and shape of an array that it returned
-/// \param adopts  whether the checks of adopt passed; otherwise adopt is not called, since it may release memory twice
+/// \param made    type and shape of an array that the maker returned
+/// \param adopts  whether the checks of adopt passed; otherwise adopt is not called, because it may release memory
+///                twice
 /// \param record  recorder of the findings
 template <class Array, class Make, class Recorder>
 void check_failures(Make& make, [[maybe_unused]] produced const& made, bool adopts, Recorder& record) {

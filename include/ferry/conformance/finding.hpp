@@ -8,8 +8,8 @@
 
 namespace ferry::inline v0::conformance {
 
-/// Verdict on one rule: it is kept or broken, does not apply to the type, or applies but was not examined, because the
-/// kit cannot read the elements.
+/// Verdict on one rule. The rule is kept or broken, does not apply to the type, or was not examined because the kit
+/// cannot read the elements.
 enum class verdict : std::uint8_t { kept, broken, not_applicable, not_examined };
 
 /// Returns the name of a verdict for reports.
@@ -21,7 +21,7 @@ enum class verdict : std::uint8_t { kept, broken, not_applicable, not_examined }
     return names[static_cast<int>(v)];
 }
 
-/// Result of one check on one array type. The strings are valid during the call of `report` only.
+/// Result of one check on one array type. The strings are valid only during the call to `report`.
 struct finding {
     char const* rule;  ///< number of the rule: "R24"
     char const* name;  ///< property that was checked: "strides"; the pair of rule and name is unique in a run
@@ -47,8 +47,8 @@ struct outcome {
 [[nodiscard]] inline outcome not_applicable(message const& why) noexcept { return {verdict::not_applicable, why}; }
 [[nodiscard]] inline outcome not_examined(message const& why) noexcept { return {verdict::not_examined, why}; }
 
-/// Merges the outcomes of several samples of one rule: the result is the first broken one, else the first kept one,
-/// else the first that was not examined.
+/// Merges the outcomes of several samples of one rule: the result is the first broken one, otherwise the first kept
+/// one, otherwise the first that was not examined.
 inline void add(outcome& sum, outcome const& next) noexcept {
     auto const rank = [](verdict v) {
         return v == verdict::broken ? 3 : v == verdict::kept ? 2 : v == verdict::not_examined ? 1 : 0;

@@ -13,7 +13,8 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Checks that adopt neither writes to the received struct nor reads it later: the producer may change it (R33).
+/// Checks that adopt neither writes to the received struct nor reads it later, because the producer may change it
+/// (R33).
 template <class Array>
 outcome check_struct(foreign& t, message const& what, bool rewrite) {
     DLManagedTensorVersioned const before = *t.raw();

@@ -11,9 +11,9 @@ namespace ferry::inline v0::conformance {
 
 /// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major order, are 1, 2, 3, …
 /// (true for bool; for complex types, the real parts; for FP8, an adjacent value if the type cannot represent the
-/// number). The kit does not read opaque handles, vectors, float8_e3m4, float128 and elements of less than 8 bits: they
-/// may have any value. May throw any exception for a shape that the library does not support; the kit then uses other
-/// shapes. Not required: support for any particular rank or layout.
+/// number). The kit does not read opaque handles, vectors, float8_e3m4, float128 or elements of fewer than 8 bits,
+/// which may have any value. May throw any exception for a shape that the library does not support; the kit then uses
+/// other shapes. Not required: support for any particular rank or layout.
 template <class Make, class Array>
 concept makes_shapes = requires(Make& make, shape_view shape) {
     { make(shape) } -> std::same_as<Array>;
@@ -29,14 +29,14 @@ concept makes_types = requires(Make& make, shape_view shape, data_type type) {
 template <class Make, class Array>
 concept maker = makes_shapes<Make, Array> || makes_types<Make, Array>;
 
-/// `shape_view shape()`: returns a shape that the type supports; needed for types of fixed shape.
+/// `shape_view shape()`: returns a shape that the type supports; required for types of fixed shape.
 template <class Make>
 concept has_shape = requires(Make& make) {
     { make.shape() } -> std::convertible_to<shape_view>;
 };
 
 /// `Array strided(shape_view)`: returns an array that is not compact and row-major, such as a transposed array or a
-/// slice of a larger array. Elements as for `makes_shapes`.
+/// slice of a larger array. The elements are as for `makes_shapes`.
 template <class Make, class Array>
 concept makes_strided = requires(Make& make, shape_view shape) {
     { make.strided(shape) } -> std::same_as<Array>;
@@ -55,9 +55,9 @@ concept counts_live = requires(Make& make) {
     { make.live() } -> std::convertible_to<long long>;
 };
 
-/// `reaches(device)`: returns whether the library itself uses a device of that type in this process, as it does when
-/// its CUDA runtime finds a GPU. The kit then offers no simulated memory and streams of that type, whose addresses and
-/// handles the library would pass to the runtime.
+/// `reaches(device)`: returns whether the library itself uses a device of that type in this process, for example
+/// because its CUDA runtime finds a GPU. The kit then offers no simulated memory or streams of that type, because the
+/// library would pass their addresses and handles to the runtime.
 template <class Make>
 concept reaches_devices = requires(Make& make, device dev) {
     { make.reaches(dev) } -> std::same_as<bool>;

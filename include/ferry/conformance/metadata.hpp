@@ -54,7 +54,7 @@ inline outcome check_strides(tensor_view const& v, sample const& s) {
     return broken(what << "): give one stride for each dimension, in elements, not bytes");
 }
 
-/// Checks that a view stays valid after another call of view, for the same array or for another one.
+/// Checks that a view stays valid after another call to view, for the same array or for another one.
 template <class Array, class Make>
 outcome check_stability(Array& array, sample const& s, Make& make) {
     tensor_view const& before = view_of(array);

@@ -14,17 +14,15 @@ namespace ferry::inline v0::conformance {
 
 /// Checks an adapter (ferry::array_traits<Array>, or a member ferry_view) against the rules of the exchange.
 ///
-/// Works with any test framework, or without one. A rule that does not apply to the type is reported as not
-/// applicable, and a rule about elements that the kit cannot read, because of their type or their device, as not
-/// examined, with the reason as evidence. Reads and copies elements on the host and on a simulated device; uses no
-/// real device, starts no thread, and owns nothing after it returns. Accesses outside of the arrays are not detected:
-/// also run the checks under AddressSanitizer. Exceptions of `report` propagate; exceptions of the adapter become
-/// findings.
+/// Works with any test framework, or without one. A rule that does not apply to the type is reported as not applicable.
+/// A rule about elements that the kit cannot read because of their type or device is reported as not examined. The
+/// evidence states the reason. Reads and copies elements on the host and on a simulated device; uses no real device,
+/// starts no threads, and holds no resources after it returns. Does not detect accesses outside the arrays; also run
+/// the checks under AddressSanitizer. Exceptions from `report` propagate; exceptions from the adapter become findings.
 ///
-/// \param make    returns the arrays; `makes_shapes` and the concepts after it in maker.hpp list the required and the
-///                optional functions
+/// \param make    maker of the arrays; the concepts in maker.hpp describe its required and optional functions
 /// \param report  callable that takes a `finding const&`; called once for each check
-/// \return        number of findings of each verdict
+/// \return        number of findings with each verdict
 template <class Array, maker<Array> Make, class Report>
     requires viewable<Array>
 summary run(Make&& make, Report&& report) {

@@ -29,7 +29,7 @@ class sim_device {
     };
 
    public:
-    /// Constructs a device that has no memory and no streams yet.
+    /// Constructs a device without memory and streams.
     ///
     /// \param dev  simulated device
     explicit sim_device(device dev) noexcept : device_{dev} {}
@@ -116,7 +116,7 @@ class sim_device {
     /// \param d      device
     /// \param bytes  size
     /// \return       memory filled with poison
-    /// \throws std::bad_alloc  when there is no memory
+    /// \throws std::bad_alloc  when the allocation fails
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token) {
         auto made = std::make_shared<block>();
         made->shown.assign(bytes + 1, std::byte{detail::poison});
@@ -125,7 +125,7 @@ class sim_device {
         blocks_.push_back(made);
         return memory{std::move(made)};
     }
-    /// Queues a copy, or copies before it returns when `on` names no stream or the source is host memory.
+    /// Queues a copy, or completes it before returning when `on` names no stream or the source is host memory.
     ///
     /// \param plan  copy plan
     /// \param dst   destination
@@ -144,10 +144,10 @@ class sim_device {
         if (on.names_stream() && from.type != device_type::cpu) queue(on, now);
         else now();
     }
-    /// Makes later work on `to` run after all work that is queued on `from` now.
+    /// Makes later work on `to` run after all work already queued on `from`.
     ///
     /// \param from  stream whose queued work runs first
-    /// \param to    stream whose later work waits for it
+    /// \param to    stream whose later work runs after it
     void order(stream_token from, stream_token to) {
         auto const before = index_of(from);
         auto const upto = queues_[before].work.size();

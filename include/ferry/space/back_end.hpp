@@ -1,4 +1,4 @@
-// ferry: the interface of back ends, which copy, wait and allocate on devices.
+// ferry: the interface of back ends, which allocate, copy and wait on devices.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
@@ -20,28 +20,28 @@
 
 namespace ferry::inline v0 {
 
-/// Owner of memory that a back end allocated. Movable; `data()` returns the address; the destructor releases the memory
+/// Owner of memory that a back end allocated. Movable. `data()` returns the address. The destructor releases the memory
 /// and may run on any thread, even after the shutdown of the back end's SDK.
 template <class M>
 concept owned_memory = std::move_constructible<M> && requires(M const& m) {
     { m.data() } -> std::convertible_to<void*>;
 };
 
-/// The operations that an exchange needs on devices (D9a). Not required: ownership of resources, or support for more
+/// The device operations that an exchange requires (D9a). Not required: ownership of resources, or support for more
 /// than one device.
 ///
-/// An operation that fails throws, or returns a result: each except `reaches` may return `result<R>` instead of R, and
+/// An operation that fails throws or returns an error. Each except `reaches` may return `result<R>` instead of R, and
 /// must do so when exceptions are disabled (-fno-exceptions).
 ///
-/// - `reaches(device)`: returns whether it can allocate on the device and copy to and from it.
+/// - `reaches(device)`: returns whether the back end can allocate on the device and copy to and from it.
 /// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.
-/// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or completes it before it returns when `on` names
-///   no stream. On return, source memory of type cpu may be reused; the destination is complete when the work queued on
-///   `on` has run. May return a bool: true means that the copy is complete. When it throws, nothing is queued.
+/// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or completes it before returning when `on` names no
+///   stream. On return, source memory of type cpu may be reused; the destination is complete when the work queued on
+///   `on` has run. May return a bool: true means that the copy is complete. On failure, nothing is queued.
 /// - `order(from, to)`: makes work queued on `to` after this call run after the work queued on `from` before this call.
 ///   Does not block the host.
-/// - `wait(on)`: blocks the host until the work queued on `on` has run; never synchronises a whole device. When it
-///   throws, work queued on `on` no longer runs, and memory that such work uses may be freed.
+/// - `wait(on)`: blocks the host until the work queued on `on` has run; never synchronises a whole device. On failure,
+///   work queued on `on` no longer runs, and memory that such work uses may be freed.
 template <class B>
 concept back_end =
     requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst, void const* src) {
@@ -55,9 +55,9 @@ concept back_end =
 /// A back end that can wait for queued work when an object is destroyed.
 ///
 /// `mark(on)` returns an object whose destructor blocks until the work queued on `on` at the time of the call has run.
-/// The destructor may run on any thread, even after the shutdown of the back end's SDK; that of a default-constructed
-/// object does not wait. An exchange stores a mark with each copy that it queues, so that the release of an incomplete
-/// copy does not free memory in use. Without `mark`, the consumer must wait for the copy before it releases the tensor
+/// The destructor may run on any thread, even after the shutdown of the back end's SDK. A default-constructed object
+/// does not wait. An exchange stores a mark with each copy that it queues, so that the release of an incomplete copy
+/// does not free memory in use. Without `mark`, the consumer must wait for the copy before it releases the tensor
 /// (R50), even if it did not use the data.
 template <class B>
 concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {
@@ -115,8 +115,8 @@ concept never_copies = requires { requires B::never_copies; };
 struct share_only_back_end : host_back_end {
     static constexpr bool never_copies = true;  ///< exchanges through this back end contain no code for copies
 };
-/// A back end for exchanges that never copy: one that needs a copy throws errc::copy_needed. Unlike with other back
-/// ends, the compiler generates no code for copies.
+/// A back end for exchanges that never copy. An exchange that requires a copy throws errc::copy_needed. The compiler
+/// generates no code for copies.
 inline constexpr share_only_back_end share_only{};
 
 namespace detail {
@@ -197,11 +197,11 @@ class allocating_from : public detail::forwarding<BackEnd> {
         // mutant: space_reach
         return (is_host_accessible(d) && is_same_device(d, space_.device())) || this->underneath().reaches(d);
     }
-    /// Allocates memory from the space. Exceptions of the space propagate.
+    /// Allocates memory from the space. Exceptions from the space propagate.
     ///
     /// \param d      device of the result
     /// \param bytes  size
-    /// \return       memory of the space; without exceptions, a result that contains it
+    /// \return       memory from the space; without exceptions, a result that contains it
     /// \throws error  errc::device when `d` is not the space's device; errc::out_of_memory when the space returns null
     [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token) const {
 #if FERRY_HAS_EXCEPTIONS

@@ -1,4 +1,4 @@
-// ferry: an owner of memory of a space.
+// ferry: an owner of memory from a memory space.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
@@ -12,8 +12,8 @@
 
 namespace ferry::inline v0 {
 
-/// Owns memory of a space, and returns it to the space on destruction, on any thread. Move-only. A buffer of 0 bytes
-/// does not allocate; its address is null.
+/// Owns memory from a memory space and returns it to the space on destruction, on any thread. Move-only. A buffer of 0
+/// bytes does not allocate; its address is null.
 template <memory_space Space = host_space>
 class buffer {
    public:
@@ -46,14 +46,14 @@ class buffer {
         if (data_ != nullptr) space_.deallocate(data_, bytes_, alignment_);  // mutant: buffer_release
     }
 
-    /// Allocates memory, without an exception on failure.
+    /// Allocates memory. Returns an error on failure, instead of throwing it.
     ///
     /// \param bytes      size
     /// \param space      memory space; the buffer stores a copy, which is a handle
     /// \param alignment  alignment in bytes
     /// \param where      source location for errors
-    /// \return           buffer; errc::out_of_memory when the space returns null or throws std::bad_alloc; the
-    ///                   ferry::error that the space throws
+    /// \return           buffer, or the error: errc::out_of_memory when the space returns null or throws
+    ///                   std::bad_alloc; otherwise the ferry::error that the space throws
     [[nodiscard]] static result<buffer> try_allocate(std::size_t bytes, Space space = Space{},
                                                      std::size_t alignment = default_alignment,
                                                      std::source_location where = std::source_location::current()) {

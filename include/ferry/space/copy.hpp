@@ -31,7 +31,8 @@ template <class BackEnd>
     if (!check_copy(dst, src, count, r)) return 0;
     auto const plan = plan_copy(dst, src, count);
     if (plan.kind == copy_kind::empty) return 0;
-    // A default stream without a device is that of the destination, or of the source for host-accessible destinations.
+    // A default stream without a device belongs to the destination's device, or to the source's for host-accessible
+    // destinations.
     on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());  // mutant: cuda_copy_device
     bool const is_copied = copy_and_wait(b, plan, dst.data(), dst.device(), src.data(), src.device(), on, r);
     return is_copied ? dst.nbytes() : 0;

@@ -14,21 +14,21 @@
 
 namespace ferry::inline v0 {
 
-/// Form of a copy, from the cheapest to the most general.
+/// Kind of a copy, from the cheapest to the most general.
 enum class copy_kind : std::uint8_t {
     empty,       ///< no elements
     contiguous,  ///< one unit, no loops: a single memcpy
-    rows,        ///< units are runs of elements, or at least a cache line each: one memcpy per unit, or pitched copies
-    transpose,   ///< short units; the loop over the source's fastest dimension encloses that over the destination's
+    rows,        ///< units are runs of elements, or at least a cache line long: one memcpy per unit, or pitched copies
+    transpose,   ///< short units; source and destination have different fastest dimensions
     gather,      ///< short units with any other strides, including negative and zero source strides
-    bits,        ///< units, strides and offsets are in bits: elements that are not byte-aligned (R19)
+    bits,        ///< elements that are not byte-aligned (R19); units, strides and offsets are in bits
 };
 
 /// A copy between two layouts of the same shape.
 ///
 /// For every index of the loops, `unit` bytes (bits, if `counts_bits()`) are copied. Their position on each side is the
-/// offset plus the products of indices and strides. Units overlap in the destination only if its elements do. Contains
-/// distances, not addresses; independent of the device.
+/// offset plus the sum of the products of indices and strides. Units overlap in the destination only if its elements
+/// do. Contains distances, not addresses; independent of the device.
 ///
 /// For `transpose`, dimension rank − 1 is the fastest of the destination and rank − 2 the fastest of the source. For
 /// other kinds, the dimensions are sorted by destination stride, largest first.
@@ -79,7 +79,7 @@ constexpr bool to_bytes(copy_plan& plan) noexcept {
     return true;
 }
 
-/// Sets the form of a plan in bytes; `element` is the size of the elements in bytes.
+/// Sets the kind of a plan in bytes; `element` is the size of the elements in bytes.
 constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     if (plan.rank == 0) {
         plan.kind = copy_kind::contiguous;
@@ -142,7 +142,7 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
 /// \return       plan; of kind empty when there are no elements (R26); of `try_make_copy_plan`, the plan or the error
 /// \throws error  errc::shape or dtype when the views differ; errc::rank or shape for a negative rank or extent;
 ///                errc::read_only (R11); errc::strides when `dst` repeats elements (R29) or the number of strides is
-///                not the rank; errc::null_data; errc::overflow when the size does not fit (R32)
+///                not the rank; errc::null_data; errc::overflow when the size exceeds 63 bits (R32)
 #if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] constexpr copy_plan make_copy_plan(tensor_view const& dst, tensor_view const& src,
                                                  char const* api = "ferry::make_copy_plan",

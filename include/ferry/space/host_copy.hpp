@@ -29,7 +29,7 @@ namespace detail {
 /// Executes a plan on host-accessible memory.
 ///
 /// Blocks until the copy is complete. Runs on the calling thread; does not allocate or synchronise with devices.
-/// Requires no alignment (R31). Writes the destination's elements only, and preserves the other bits of a shared byte
+/// Requires no alignment (R31). Writes only the destination's elements, and preserves the other bits of a shared byte
 /// (R19).
 ///
 /// \param plan  copy plan

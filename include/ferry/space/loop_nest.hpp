@@ -11,10 +11,10 @@ namespace ferry::inline v0 {
 /// Canonical form of two layouts of the same shape.
 ///
 /// There are no dimensions of extent 1, destination strides are positive and descending, and adjacent dimensions that
-/// are contiguous in both layouts are merged. Only a plan of kind transpose has another order. Extents are in
-/// units; offsets and strides are distances in bytes, or in bits for a plan of kind bits. Trivially copyable; never
-/// allocates: `max_rank` suffices for every shape, since the number of elements fits 63 bits (R32) and every extent is
-/// at least 2. Entries at `rank` and above are uninitialised.
+/// are contiguous in both layouts are merged. Only a plan of kind transpose has another order. Extents are in units;
+/// offsets and strides are distances in bytes, or in bits for a plan of kind bits. Trivially copyable. Never allocates:
+/// `max_rank` suffices for every shape, because the number of elements fits in 63 bits (R32) and every extent is at
+/// least 2. Entries at `rank` and above are uninitialised.
 struct loop_nest {
     /// Maximum number of dimensions.
     static constexpr int max_rank = 62;
@@ -26,7 +26,7 @@ struct loop_nest {
     std::int64_t dst_strides[max_rank];
     std::int64_t src_strides[max_rank];  ///< any sign; 0 repeats the source (R28, R29)
 
-    /// Constructs a nest without loops: one unit. Leaves the arrays uninitialised at run time, since their
+    /// Constructs a nest without loops: one unit. Leaves the arrays uninitialised at run time, because their
     /// initialisation takes longer than the construction of most plans.
     constexpr loop_nest() noexcept {
         if (std::is_constant_evaluated())
@@ -49,8 +49,8 @@ struct loop_nest {
         set(rank++, {extent, dst_stride, src_stride});
     }
 
-    /// Sorts the dimensions by destination stride, largest first. Insertion sort: the arrays are short and almost
-    /// sorted.
+    /// Sorts the dimensions by destination stride, largest first. Uses insertion sort, because the arrays are short and
+    /// almost sorted.
     constexpr void sort() noexcept {
         for (int i = 1; i < rank; ++i) {
             dimension const moving = get(i);

@@ -1,4 +1,4 @@
-// ferry: memory spaces, the sources of memory of one device.
+// ferry: memory spaces, which allocate the memory of one device.
 #pragma once
 
 #include <ferry/base/detail/allocate.hpp>
@@ -15,13 +15,13 @@ namespace ferry::inline v0 {
 
 /// A source of memory of one device.
 ///
-/// - `allocate(bytes, alignment)`: returns memory. On failure, throws, or returns null, which ferry reports as
+/// - `allocate(bytes, alignment)`: returns memory. On failure, throws or returns null, which ferry reports as
 ///   errc::out_of_memory.
 /// - `deallocate(p, bytes, alignment)`: releases memory; takes the size and alignment that were passed to `allocate`.
 /// - `device()`: returns the device of the memory.
 ///
-/// Copies of a space are handles to the same source; the deleter of a tensor stores a copy. Not required: that the host
-/// can access the memory, or that the space is thread-safe.
+/// Copies of a space are handles to the same source; the deleter of a tensor stores a copy. Not required:
+/// host-accessible memory, or thread safety.
 template <class S>
 concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constructible_v<S> &&
                        requires(S& s, S const& c, void* p, std::size_t n) {
@@ -44,8 +44,8 @@ concept fancy_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate(n, n).get() } -> std::convertible_to<void*>;
     r.deallocate(decltype(r.allocate(n, n))(p), n, n);
 };
-/// A resource whose `allocate` is stream-ordered and whose synchronous form is `allocate_sync`, as in later releases of
-/// CCCL and RMM.
+/// A resource whose `allocate` is stream-ordered and whose synchronous form is `allocate_sync`, as in recent releases
+/// of CCCL and RMM.
 template <class R>
 concept sync_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate_sync(n, n) } -> std::same_as<void*>;
@@ -54,7 +54,7 @@ concept sync_resource = requires(R& r, void* p, std::size_t n) {
 
 }  // namespace detail
 
-/// A memory resource: allocates and deallocates by size and alignment, without naming a device. Satisfied by
+/// A memory resource, which allocates and deallocates by size and alignment and does not specify a device. Satisfied by
 /// std::pmr::memory_resource, and by the resources of Thrust, RMM and `cuda::mr`. Not required: a base class.
 template <class R>
 concept memory_resource_like = detail::plain_resource<R> || detail::fancy_resource<R> || detail::sync_resource<R>;
@@ -84,8 +84,8 @@ struct host_space {
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
 };
 
-/// A memory resource and the device of its memory, as a memory space. Stores a pointer to the resource, which must
-/// outlive every tensor allocated from it. As thread-safe as the resource.
+/// A memory space that combines a memory resource with the device of its memory. Stores a pointer to the resource,
+/// which must outlive every tensor allocated from it. As thread-safe as the resource.
 template <memory_resource_like Resource>
 class resource_space {
    public:
@@ -96,23 +96,23 @@ class resource_space {
     constexpr explicit resource_space(Resource& resource, ferry::device d = cpu) noexcept
         : resource_{&resource}, device_{d} {}
 
-    /// Allocates memory from the resource. Exceptions of the resource propagate.
+    /// Allocates memory from the resource. Exceptions from the resource propagate.
     ///
     /// \param bytes      size
     /// \param alignment  alignment in bytes
-    /// \return           memory of the resource
+    /// \return           memory from the resource
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
         if constexpr (detail::plain_resource<Resource>) return resource_->allocate(bytes, alignment);
         else if constexpr (detail::fancy_resource<Resource>) return resource_->allocate(bytes, alignment).get();
         else return resource_->allocate_sync(bytes, alignment);
     }
-    /// Returns memory to the resource. Ignores exceptions of the resource (R66).
+    /// Returns memory to the resource. Ignores exceptions from the resource (R66).
     ///
     /// \param p          memory that `allocate` returned
     /// \param bytes      size that was passed to `allocate`
     /// \param alignment  alignment that was passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) noexcept {
-        detail::ignore_exceptions([&] {  // Thrust's resources throw after CUDA's shutdown (R66)
+        detail::ignore_exceptions([&] {  // Thrust's resources throw after the shutdown of CUDA (R66)
             if constexpr (detail::plain_resource<Resource>) resource_->deallocate(p, bytes, alignment);
             else if constexpr (detail::fancy_resource<Resource>)
                 resource_->deallocate(decltype(resource_->allocate(bytes, alignment))(p), bytes, alignment);

@@ -8,7 +8,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Value of the bytes of memory that is uninitialised or released.
+/// Value of the bytes of uninitialised and released memory.
 inline constexpr unsigned char poison = 0xDB;
 
 /// Holds at most one array, which need not be movable. Neither copyable nor movable.
@@ -34,7 +34,7 @@ class box {
         if (array_ == nullptr) return;
         array_->~Array();
         array_ = nullptr;
-        unsigned char volatile* const bytes = bytes_;  // volatile: keeps these dead stores
+        unsigned char volatile* const bytes = bytes_;  // volatile, so that these dead stores are kept
         for (std::size_t i = 0; i < sizeof(Array); ++i) bytes[i] = poison;
     }
     [[nodiscard]] Array& operator*() const noexcept { return *array_; }

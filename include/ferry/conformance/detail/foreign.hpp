@@ -1,4 +1,4 @@
-// ferry: a tensor of another producer, which counts the calls of its deleter.
+// ferry: a tensor of another producer, which counts the calls to its deleter.
 #pragma once
 
 #include <ferry/abi/dlpack.hpp>

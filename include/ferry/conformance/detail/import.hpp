@@ -9,7 +9,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Data types that the kit offers to `adopt`, which either throws or preserves the type. The kit cannot read the
+/// Data types that the kit offers to `adopt`, which must either throw or preserve the type. The kit cannot read the
 /// elements of the last five.
 inline constexpr data_type offered_types[] = {
     dtype_of<float>,
@@ -48,7 +48,7 @@ template <class Array>
     return broken(what << ": adopt threw, and the tensor's deleter ran " << t.releases() << " times, expected once");
 }
 
-/// Imports `t`, calls `f(array)`, destroys the array, and checks the number of calls of the deleter.
+/// Imports `t`, calls `f(array)`, destroys the array, and checks the number of calls to the deleter.
 template <class Array, class F>
 outcome import_one(foreign& t, message const& what, F f) {
     box<Array> a;

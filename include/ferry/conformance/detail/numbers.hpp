@@ -37,8 +37,8 @@ template <class Bits, int Mantissa, int Bias>
 inline constexpr int mantissa_bits<small_float<Bits, Mantissa, Bias>> = Mantissa;
 
 /// Calls f(T{}) with the C++ type of the elements, or of their real part. Returns false for types that the kit cannot
-/// read: opaque handles, vectors, float8_e3m4, whose range is too small for the kit's numbers, and types of other
-/// sizes, such as int4 and float128.
+/// read: opaque handles, vectors, float8_e3m4 (its range is too small for the kit's numbers), and types of other sizes,
+/// such as int4 and float128.
 template <class F>
 bool with_element(data_type t, F f) {
     if (!is_valid(t) || t.lanes != 1) return false;
@@ -109,7 +109,7 @@ inline void write_number(data_type t, std::byte* to, std::int64_t number) {
     });
 }
 
-/// Calls f(ordinal, byte offset) for every element in row-major order, until it returns false.
+/// Calls f(ordinal, byte offset) for every element in row-major order, until `f` returns false.
 template <class F>
 void for_each_element(tensor_view const& v, F f) {
     std::int64_t const bytes = bits_per_element(v.dtype(), v.is_padded()) / 8;

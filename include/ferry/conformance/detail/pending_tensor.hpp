@@ -9,7 +9,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// A tensor on a simulated device, and its producer. The work that writes the elements is queued and has not run yet.
+/// A tensor on a simulated device, and its producer. The work that writes the elements is queued, but has not run.
 class pending_tensor {
    public:
     pending_tensor(data_type type, shape_view shape, device dev)

@@ -32,7 +32,7 @@ namespace ferry::inline v0::conformance::detail {
     return kept(what);
 }
 
-/// Checks that two views are equal: type, shape, device, address, and strides of dimensions whose extent is not 1.
+/// Checks that two views have the same type, shape, device, address, and strides of dimensions whose extent is not 1.
 [[nodiscard]] inline outcome same_tensor(tensor_view const& got, tensor_view const& wanted, message what) {
     if (got.dtype() != wanted.dtype())
         return broken(what << ": its type is " << got.dtype() << ", expected " << wanted.dtype());
@@ -55,7 +55,7 @@ namespace ferry::inline v0::conformance::detail {
 }
 
 /// Combines two outcomes of one check. Returns the first if it is broken or the second is neither kept nor broken;
-/// otherwise the second.
+/// otherwise returns the second.
 [[nodiscard]] inline outcome combine(outcome const& first, outcome const& second) {
     if (first.found == verdict::broken || second.found == verdict::not_applicable ||
         second.found == verdict::not_examined)

@@ -38,7 +38,7 @@ inline constexpr std::int64_t sample_bytes = 1024;
     return rest > 0;
 }
 
-/// Describes an array that the maker is to return.
+/// Describes an array that the kit requests from the maker.
 struct sample {
     shape_view shape;
     data_type const* type = nullptr;  ///< null: the maker selects the type
@@ -78,7 +78,7 @@ void check_one(outcome& found, Make& make, sample const& s, F& f) {
     if (found.found != verdict::broken && construct(made, make, s)) add(found, f(made, s));
 }
 
-/// Calls `f` for every array that the maker supports: each shape, with each of `some_types`, and strided.
+/// Calls `f` for every array that the maker supports: each shape with each of `some_types`, and strided arrays.
 template <class Array, std::size_t N, class Make, class F>
 [[nodiscard]] outcome for_each_array(Make& make, extents const (&shapes)[N], F f) {
     outcome found;
@@ -105,8 +105,8 @@ struct produced {
     data_type type{};
     extents shape{};
 };
-/// Returns the type and shape of the first array whose type and shape the kit's own tensors can have. None is returned
-/// when the view throws: the checks of the view report that.
+/// Returns the type and shape of the first array whose type and shape the kit's own tensors can have. Returns none when
+/// the view throws, which the checks of the view report.
 template <class Array, class Make>
 [[nodiscard]] produced first_produced(Make& make) {
     produced first;

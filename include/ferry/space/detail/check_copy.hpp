@@ -62,7 +62,7 @@ constexpr message& operator<<(message& out, shape_view shape) noexcept {
 constexpr bool is_laid_out(tensor_view const& v) noexcept { return v.data() != nullptr && has_strides(v); }
 
 /// Checks that shapes and data types are equal and that the destination can be written; sets `count` to the number of
-/// elements. Makes one pass over the shapes, since the check is a large part of the time of a small copy.
+/// elements. Makes one pass over the shapes, because the check takes a large part of the time of a small copy.
 [[nodiscard]] constexpr bool check_copy(tensor_view const& dst, tensor_view const& src, std::int64_t& count,
                                         reporter r) {
     // mutant: copy_extents_dst, copy_extents_src
@@ -79,7 +79,7 @@ constexpr bool is_laid_out(tensor_view const& v) noexcept { return v.data() != n
     if (dst.is_read_only())
         return report(r, errc::read_only,
                       "the destination is read-only, expected writable memory (R11): copy to another tensor");
-    // Padded elements are the larger ones. A shape whose product overflows may still be empty.
+    // Checks the size of padded elements, the larger one. A shape whose product overflows may still be empty.
     std::int64_t bytes = 0;
     count = 0;
     if (!fits || !checked_multiply(product, bits_per_element(dst.dtype(), true) / 8, bytes))

@@ -36,7 +36,8 @@ void fill_row(std::int64_t count, std::byte* __restrict dst, std::byte const* __
     }
 }
 
-/// Copies a reversed source to a dense destination row (R28). `src` is the first unit to copy, the last in memory.
+/// Copies a reversed source to a dense destination row (R28). `src` is the first unit to copy, which is the last in
+/// memory.
 template <std::size_t Size>
 void reverse_row(std::int64_t count, std::byte* __restrict dst, std::byte const* __restrict src) noexcept {
     constexpr auto step = static_cast<std::int64_t>(Size);
@@ -55,7 +56,7 @@ void copy_row(Piece piece, plane const& p, std::byte* dst, std::byte const* src)
     copy_strided(piece, p.columns, dst, p.dst_column, src, p.src_column);
 }
 
-/// Copies a row of units that fit a register, with separate loops for dense destinations.
+/// Copies a row of units that fit in a register, with separate loops for dense destinations.
 template <std::size_t Size>
 void copy_row(exact_piece<Size> piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr auto step = static_cast<std::int64_t>(Size);

@@ -1,4 +1,4 @@
-// ferry: calls of the operations of back ends, and reports of their failures.
+// ferry: calls to the operations of back ends, and reports of their failures.
 #pragma once
 
 #include <ferry/base/detail/catching.hpp>
@@ -53,7 +53,7 @@ template <class Call>
     return perform(r, call, [](auto&&) {});
 }
 
-/// Calls `copy` of a back end. Sets `is_complete` to whether the copy is complete: false when `copy` returns nothing.
+/// Calls `copy` of a back end. Sets `is_complete` to the returned bool, or to false when `copy` returns nothing.
 template <back_end B>
 [[nodiscard]] bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from,
                               stream_token on, bool& is_complete, reporter r) {
@@ -78,7 +78,7 @@ struct mark_of<B> {
 template <class B>
 using queued_by = typename mark_of<B>::type;
 
-/// Marks the work queued on `on`. On failure, waits for the work before it returns, or before the exception propagates.
+/// Marks the work queued on `on`. On failure, waits for the work before returning, or before the exception propagates.
 template <class B>
 [[nodiscard]] bool mark_queued([[maybe_unused]] B& b, [[maybe_unused]] stream_token on,
                                [[maybe_unused]] queued_by<B>& mark, [[maybe_unused]] reporter r) {
@@ -99,7 +99,7 @@ template <class B>
 ///
 /// Declare it after the memory. Stream-ordered memory may still be in use by earlier work on its stream when it is
 /// released, and the next allocation need not be ordered after that work. Host-accessible memory is not allocated in
-/// stream order; then the destructor does not wait.
+/// stream order, so the destructor does not wait for it.
 template <class BackEnd>
 class stream_memory_guard {
    public:

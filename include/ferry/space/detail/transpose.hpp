@@ -33,7 +33,7 @@ void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src, 
     for (std::int64_t r = 0; r < count; ++r) std::memcpy(dst + r * dst_row, buffer + r * line, line);
 }
 
-/// Transposes a plane of any size unit by unit. Used at edges, and for units that do not fit a register. The inner
+/// Transposes a plane of any size unit by unit. Used at edges, and for units that do not fit in a register. The inner
 /// loop is over the longer side.
 template <class Piece>
 void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
@@ -59,7 +59,7 @@ void with_stride(std::int64_t stride, Body const& body) noexcept {
     }
 }
 
-/// Overload for units that fit a register; one side is dense along the inner loop.
+/// Overload for units that fit in a register; one side is dense along the inner loop.
 template <std::size_t Size>
 void transpose_units(exact_piece<Size> piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr auto size = static_cast<std::int64_t>(Size);
@@ -90,7 +90,7 @@ struct plane_part : plane {
 template <class Body>
 void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std::byte* dst, std::byte const* src,
                    Body const& body) noexcept {
-    // Rows of the destination are often in different pages: bands of limited height reduce TLB misses.
+    // Rows of the destination are often in different pages, so bands of limited height reduce TLB misses.
     std::int64_t const band = rows > rows_per_pass ? rows : rows_per_pass / rows * rows;
     auto const least = [](std::int64_t a, std::int64_t b) noexcept { return a < b ? a : b; };
     for (std::int64_t first = 0; first < p.rows; first += band)
