@@ -24,9 +24,9 @@
 
 #include <version>
 
-// Deletes an overload, with a message that states the fix. In C++26, and with Clang 19 in every language version, the
-// message is the diagnostic. Older compilers print the line of the declaration, so keep the name and the message on one
-// line.
+// Deletes an overload, with a message that states the fix. Since C++26, and with Clang 19 in every language version,
+// the message is the diagnostic. Older compilers print the line of the declaration, so keep the name and the message on
+// one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
 #elif defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && defined(__clang__) && !defined(__CUDACC__)

@@ -1,4 +1,4 @@
-// ferry: umbrella header for the CUDA back end: streams, memory spaces and copies. Only *.cuh files require nvcc.
+// ferry: umbrella header for the CUDA back end (streams, memory spaces and copies). Only *.cuh files require nvcc.
 #pragma once
 
 #include <ferry/cuda/batch.hpp>

@@ -1,4 +1,4 @@
-// ferry: adapter for Eigen: matrices, arrays, maps and tensors, row-major and column-major, without a copy.
+// ferry: adapter for Eigen matrices, arrays, maps and tensors, row-major and column-major, without a copy.
 #pragma once
 
 #if !__has_include(<Eigen/Core>)

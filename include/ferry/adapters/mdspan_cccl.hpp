@@ -1,5 +1,5 @@
-// ferry: adapter for CCCL's cuda::std::mdspan, which is available in C++17 and in device code: exports, and conversion
-// of typed views.
+// ferry: adapter for CCCL's cuda::std::mdspan, which is available in C++17 and in device code. Exports it, and converts
+// typed views to it.
 #pragma once
 
 #if !__has_include(<cuda/std/mdspan>)

@@ -1,5 +1,4 @@
-// ferry: adapter for cv::Mat: exports and imports, with strided rows, channels as the last dimension, and reference
-// counts.
+// ferry: exports and imports of cv::Mat, with strided rows, channels as the last dimension, and reference counts.
 #pragma once
 
 #if !__has_include(<opencv2/core/mat.hpp>)

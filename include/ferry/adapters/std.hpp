@@ -1,5 +1,5 @@
-// ferry: adapters for the standard library: nested std::array directly; std::vector, std::span and std::mdspan as
-// ferry::shaped.
+// ferry: adapters for the standard library. Nested std::array is exported directly; std::vector, std::span and
+// std::mdspan are exported as ferry::shaped.
 #pragma once
 
 #include <ferry/adapters/mdspan.hpp>

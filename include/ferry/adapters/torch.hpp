@@ -1,4 +1,4 @@
-// ferry: adapter for at::Tensor of PyTorch's C++ library: exports and imports.
+// ferry: exports and imports of at::Tensor, the tensor of PyTorch's C++ library.
 #pragma once
 
 #if !__has_include(<ATen/core/Tensor.h>)

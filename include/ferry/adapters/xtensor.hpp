@@ -1,4 +1,4 @@
-// ferry: adapter for xtensor: exports xarray and xtensor containers, and converts typed views to xtensor expressions.
+// ferry: exports of xtensor's containers, xarray and xtensor, and conversion of typed views to xtensor expressions.
 #pragma once
 
 #if !__has_include(<xtensor/xadapt.hpp>)

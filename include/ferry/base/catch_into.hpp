@@ -12,8 +12,8 @@
 #if FERRY_HAS_EXCEPTIONS
 namespace ferry::inline v0 {
 
-/// Calls a function and converts an exception that it throws to an error code and a text. Use it in functions that C
-/// code calls, because exceptions must not propagate through C code. Does not allocate.
+/// Calls a function and converts any exception to an error code and a text. Use it in functions that C code calls,
+/// because exceptions must not propagate through C code. Does not allocate.
 ///
 /// \param code  errc::ok on success; the code of a ferry::error; errc::out_of_memory for std::bad_alloc;
 ///              errc::foreign_exception for other exceptions

@@ -31,7 +31,7 @@ enum class errc : int {
     stream,            ///< a token that is not valid for the device (R44–R46, R48)
     no_backend,        ///< no back end for the device was passed
     out_of_memory,     ///< a memory space failed to allocate
-    out_of_range,      ///< an index outside of its extent
+    out_of_range,      ///< an index outside its extent
     argument,          ///< any other invalid argument
     consumed,          ///< the tensor was moved from, or its capsule was consumed (R63)
     driver,            ///< the SDK of a back end reported an error

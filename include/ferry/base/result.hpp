@@ -1,4 +1,4 @@
-// ferry: the result of functions that do not throw: a value or an error (D17).
+// ferry: the result of functions that do not throw, which is a value or an error (D17).
 #pragma once
 
 #include <ferry/base/error.hpp>

@@ -26,7 +26,7 @@ namespace ferry::inline v0 {
 /// device of the tensor; functions that take a stream but no tensor use device 0.
 class stream_token {
    public:
-    /// What a token identifies.
+    /// Kind of a token.
     enum class kind : std::uint8_t { none, no_sync, legacy_default, per_thread_default, handle };
 
     /// Constructs the token for no stream. Host memory has no streams (R46). For CUDA and ROCm device memory, the token
@@ -160,7 +160,7 @@ class stream_token {
         return rocm_handle(reinterpret_cast<std::uintptr_t>(handle));
     }
 
-    /// Returns what the token identifies.
+    /// Returns the kind of the token.
     [[nodiscard]] constexpr kind which() const noexcept { return kind_; }
     /// Returns the family of devices to which the stream belongs.
     ///

@@ -1,4 +1,4 @@
-// ferry: conformance checks of exports: moved, shared, borrowed, read-only, and for older DLPack versions.
+// ferry: conformance checks of moved, shared, borrowed and read-only exports, and of exports for older DLPack versions.
 #pragma once
 
 #include <ferry/exchange/borrow.hpp>

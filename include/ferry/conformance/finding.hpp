@@ -26,7 +26,7 @@ struct finding {
     char const* rule;  ///< number of the rule: "R24"
     char const* name;  ///< property that was checked: "strides"; the pair of rule and name is unique in a run
     verdict outcome;
-    char const* evidence;  ///< what was observed, and for some broken rules the fix; may be empty for a kept rule
+    char const* evidence;  ///< observation, and for some broken rules the fix; may be empty for a kept rule
 };
 
 /// Number of findings with each verdict.

@@ -48,8 +48,8 @@ concept makes_read_only = requires(Make& make, shape_view shape) {
     { make.read_only(shape) } -> std::same_as<Array>;
 };
 
-/// `live()`: returns the amount of memory that the library holds, in any unit: bytes, arrays or references. Detects
-/// leaks.
+/// `live()`: returns the amount of memory that the library holds, in any unit, such as bytes, arrays or references.
+/// Detects leaks.
 template <class Make>
 concept counts_live = requires(Make& make) {
     { make.live() } -> std::convertible_to<long long>;

@@ -1,4 +1,4 @@
-// ferry: the conformance kit: checks an adapter against the rules of the exchange.
+// ferry: the conformance kit, which checks an adapter against the rules of the exchange.
 #pragma once
 
 #include <ferry/conformance/copies.hpp>

@@ -42,8 +42,8 @@ template <class Owner, class ViewOf>
 /// \param owner        owner; moved into the tensor
 /// \param view_at      function that returns the view of an owner. It is called before and after the move, so that
 ///                     elements may be stored in the owner.
-/// \param bits         flags to add to those of the view, whose flags::is_copied is ignored; pass flags::is_copied if
-///                     the memory is new (R12)
+/// \param bits         flags to add to the flags of the view; flags::is_copied of the view is ignored; pass
+///                     flags::is_copied if the memory is new (R12)
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
 /// \return             tensor; of `try_make_managed`, the tensor or the error, which is errc::out_of_memory for
@@ -74,7 +74,7 @@ template <detail::movable_owner Owner, std::invocable<Owner&> ViewOf>
 /// \param owner        owner; moved into the tensor. An exception before the move leaves it unchanged; an exception
 ///                     after the move destroys it.
 /// \param view         view of the elements; extents and strides must remain valid during the call
-/// \param bits         flags to add to those of the view, whose flags::is_copied is ignored
+/// \param bits         flags to add to the flags of the view; flags::is_copied of the view is ignored
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
 /// \return             tensor; of `try_make_managed`, the tensor or the error, which is errc::out_of_memory for

@@ -1,4 +1,4 @@
-// ferry: a non-owning view of a tensor: the address of its elements and their layout.
+// ferry: a non-owning view of a tensor, with the address and the layout of its elements.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -145,7 +145,7 @@ class tensor_view {
     /// Returns whether sub-byte elements are padded to whole bytes (R13).
     [[nodiscard]] constexpr bool is_padded() const noexcept { return has(flags_, ferry::flags::subbyte_padded); }
 
-    /// Returns the number of elements; 1 for rank 0; 0 on overflow, which `validate` rejects (R32).
+    /// Returns the number of elements: 1 for rank 0, and 0 on overflow, which `validate` rejects (R32).
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
         std::int64_t count = 0;
         static_cast<void>(element_count(shape_, count));

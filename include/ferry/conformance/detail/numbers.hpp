@@ -1,4 +1,4 @@
-// ferry: the elements of the kit's arrays: 1, 2, 3, … in row-major order.
+// ferry: the elements of the kit's arrays, which are 1, 2, 3, … in row-major order.
 #pragma once
 
 #include <ferry/base/dtype.hpp>

@@ -1,4 +1,4 @@
-// ferry: copies that traverse both layouts in the same order: rows, and strided, reversed or repeated units.
+// ferry: copies of rows, and of strided, reversed or repeated units, which traverse both layouts in the same order.
 #pragma once
 
 #include <ferry/space/detail/odometer.hpp>

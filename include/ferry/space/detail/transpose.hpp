@@ -47,7 +47,7 @@ void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte cons
 }
 
 /// Calls `body` with the stride, as a constant when it is 1 to 4 units (pixels, pairs), so that the compiler can
-/// optimise the loop for it.
+/// optimise the loop.
 template <std::int64_t Size, class Body>
 void with_stride(std::int64_t stride, Body const& body) noexcept {
     switch (stride) {
