@@ -1,5 +1,4 @@
-// expect: (no match for call|no matching function for call to object of type)
-// expect: Access == access_from::host
+// expect: the view has access_from::device, and the host cannot access its elements: pass data\(\) to a kernel, or call ferry::to_host
 // The host does not dereference device memory.
 #include <ferry/tensor/typed_view.hpp>
 

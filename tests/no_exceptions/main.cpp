@@ -7,7 +7,10 @@
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
+#include <ferry/tensor/for_each.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 #include <ferry/tensor/validate.hpp>
+#include <ferry/tensor/visit.hpp>
 
 #include <doctest/doctest.h>
 
@@ -57,6 +60,34 @@ TEST_CASE("try_validate returns the error of an invalid tensor") {
     REQUIRE_FALSE(r.has_value());
     CHECK(r.error().code() == errc::shape);
     CHECK(std::strstr(r.error().what(), "shape[1] is -3") != nullptr);
+}
+
+TEST_CASE("try_as, try_at, try_slice and try_visit return a view, an element, a part and the result of a function") {
+    float data[] = {1, 2, 3, 4, 5, 6};
+    tensor_view const v{data, six};
+    auto const typed = ferry::try_as<float, 2>(v);
+    REQUIRE(typed.has_value());
+    CHECK((*typed)(1, 2) == 6.0f);
+    CHECK(*typed->try_at(1, 0) == 4.0f);
+    CHECK(typed->try_at(2, 0).error().code() == errc::out_of_range);
+    CHECK(typed->try_slice(ferry::full_extent, 1)->extent(0) == 2);
+    CHECK(typed->try_slice(0, 3).error().code() == errc::out_of_range);
+    CHECK(ferry::try_as<double>(v).error().code() == errc::dtype);
+    float sum = 0;
+    CHECK(ferry::try_visit<double const, float const>(v, [&](auto const& x) {
+              ferry::for_each(x, [&](auto e) { sum += static_cast<float>(e); });
+          }).has_value());
+    CHECK(sum == 21.0f);
+    CHECK(ferry::try_visit<int>(v, [](auto const&) { return 1; }).error().code() == errc::dtype);
+}
+
+TEST_CASE("R32: an extent above the maximum is refused when its view is validated") {
+    float data[6] = {};
+    auto const far = static_cast<std::uint64_t>(-1);
+    CHECK(ferry::inplace_dims<2>::try_make(ferry::shape_view{six})->rank() == 2);
+    CHECK(ferry::try_element_strides<1>({6}, 4).error().code() == errc::strides);
+    ferry::inplace_view<2> const v{data, {far, 2}};
+    CHECK(ferry::try_validate(ferry::detail::tensor_of(v)).error().code() == errc::shape);
 }
 
 TEST_CASE("try_copy returns the number of bytes, or the error of the arguments or of the back end") {

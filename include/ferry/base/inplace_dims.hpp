@@ -1,7 +1,9 @@
 // ferry: a list of extents or strides that stores its values; constructed from integers of any type.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/config.hpp>
 
@@ -44,7 +46,8 @@ class inplace_dims {
     ///
     /// \param first  integer
     /// \param rest   other integers; at most `MaxRank - 1`
-    /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32)
+    /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32). Without exceptions, such a
+    ///                value becomes the minimum of std::int64_t, which exports reject.
     template <detail::extent_integer... Int>
     constexpr inplace_dims(detail::located_extent first, Int... rest) {
         static_assert(1 + sizeof...(Int) <= MaxRank,
@@ -57,7 +60,8 @@ class inplace_dims {
     ///
     /// \param values  array; only read during the call
     /// \param where   source location for errors
-    /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32)
+    /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32). Without exceptions, such a
+    ///                value becomes the minimum of std::int64_t, which exports reject.
     template <detail::extent_integer Int, std::size_t N>
     constexpr inplace_dims(Int const (&values)[N], std::source_location where = std::source_location::current()) {
         static_assert(N <= MaxRank,
@@ -70,31 +74,37 @@ class inplace_dims {
     /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view; only read during
     ///                the call
     /// \param where   source location for errors
+    /// \return        of `try_make`, the list or the error
     /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when a non-empty list is null (R25);
     ///                errc::overflow when a value exceeds the maximum of std::int64_t (R32)
+#if FERRY_HAS_EXCEPTIONS
     template <detail::any_integer_list List>
     constexpr inplace_dims(List const& values, std::source_location where = std::source_location::current()) {
-        auto const* const data = detail::list_data(values);
-        auto const count = static_cast<std::size_t>(values.size());
-        if (count > 0 && data == nullptr)
-            detail::fail(errc::shape, "ferry::inplace_dims",
-                         message{"the list is NULL with rank "}
-                             << static_cast<std::int64_t>(count)
-                             << "; only rank 0 allows it (R25): pass one value for each dimension",
-                         where);
-        require_room(count, where);
-        for (std::size_t i = 0; i < count; ++i) append(data[i], where);
+        static_cast<void>(assign(values, {"ferry::inplace_dims", where}));
+    }
+#endif
+    template <detail::any_integer_list List>
+    [[nodiscard]] static result<inplace_dims> try_make(
+        List const& values, std::source_location where = std::source_location::current()) {
+        return made(values, where);
     }
     /// Constructs a list of the extents of an mdspan.
     ///
     /// \param extents  extents of a std::mdspan or of another mdspan; only read during the call
     /// \param where    source location for errors
+    /// \return         of `try_make`, the list or the error
     /// \throws error  errc::rank for more than `MaxRank` extents; errc::overflow when an extent exceeds the maximum of
     ///                std::int64_t (R32)
+#if FERRY_HAS_EXCEPTIONS
     template <detail::mdspan_extents Extents>
     constexpr inplace_dims(Extents const& extents, std::source_location where = std::source_location::current()) {
-        require_room(Extents::rank(), where);
-        for (typename Extents::rank_type i = 0; i < Extents::rank(); ++i) append(extents.extent(i), where);
+        static_cast<void>(assign(extents, {"ferry::inplace_dims", where}));
+    }
+#endif
+    template <detail::mdspan_extents Extents>
+    [[nodiscard]] static result<inplace_dims> try_make(
+        Extents const& extents, std::source_location where = std::source_location::current()) {
+        return made(extents, where);
     }
 
     // clang-format off
@@ -125,45 +135,98 @@ class inplace_dims {
     friend constexpr bool operator==(inplace_dims const&, inplace_dims const&) = default;
 
    private:
-    static constexpr void require_room(std::size_t count, std::source_location where) {
-        if (count > static_cast<std::size_t>(MaxRank))
-            detail::fail(errc::rank, "ferry::inplace_dims",
-                         message{"the rank is "} << static_cast<std::int64_t>(count) << ", expected at most " << MaxRank
-                                                 << ": combine dimensions, or use a larger MaxRank",
-                         where);
+    [[nodiscard]] static constexpr bool check_room(std::size_t count, detail::reporter r) {
+        return count <= static_cast<std::size_t>(MaxRank) ||
+               report(r, errc::rank,
+                      message{"the rank is "} << static_cast<std::int64_t>(count) << ", expected at most " << MaxRank
+                                              << ": combine dimensions, or use a larger MaxRank");
     }
-    constexpr void append(detail::located_extent extent, std::source_location where) {
+    [[nodiscard]] constexpr bool append(detail::located_extent extent, detail::reporter r) {
         if (extent.is_too_large)
-            detail::fail(errc::overflow, "ferry::inplace_dims",
-                         message{"the value of dimension "}
-                             << rank_ << " is " << static_cast<std::uint64_t>(extent.value)
-                             << ", expected at most the maximum of std::int64_t (R32): pass an initialised extent",
-                         where);
+            return report(r, errc::overflow,
+                          message{"the value of dimension "}
+                              << rank_ << " is " << static_cast<std::uint64_t>(extent.value)
+                              << ", expected at most the maximum of std::int64_t (R32): pass an initialised extent");
         values_[rank_++] = extent.value;
+        return true;
+    }
+    /// Appends a value of a list whose length is known at compile time.
+    constexpr void append(detail::located_extent extent, std::source_location where) {
+#if FERRY_HAS_EXCEPTIONS
+        static_cast<void>(append(extent, detail::reporter{"ferry::inplace_dims", where}));
+#else
+        static_cast<void>(where);
+        values_[rank_++] = extent.is_too_large ? INT64_MIN : extent.value;
+#endif
+    }
+    template <detail::any_integer_list List>
+    [[nodiscard]] constexpr bool assign(List const& values, detail::reporter r) {
+        auto const* const data = detail::list_data(values);
+        auto const count = static_cast<std::size_t>(values.size());
+        if (count > 0 && data == nullptr)
+            return report(r, errc::shape,
+                          message{"the list is NULL with rank "}
+                              << static_cast<std::int64_t>(count)
+                              << "; only rank 0 allows it (R25): pass one value for each dimension");
+        if (!check_room(count, r)) return false;
+        for (std::size_t i = 0; i < count; ++i)
+            if (!append(data[i], r)) return false;
+        return true;
+    }
+    template <detail::mdspan_extents Extents>
+    [[nodiscard]] constexpr bool assign(Extents const& extents, detail::reporter r) {
+        if (!check_room(Extents::rank(), r)) return false;
+        for (typename Extents::rank_type i = 0; i < Extents::rank(); ++i)
+            if (!append(extents.extent(i), r)) return false;
+        return true;
+    }
+    template <class List>
+    [[nodiscard]] static result<inplace_dims> made(List const& values, std::source_location where) {
+        detail::record to{"ferry::inplace_dims", where};
+        inplace_dims list;
+        if (!list.assign(values, to)) return to.outcome.error();
+        return list;
     }
 
     std::int64_t values_[static_cast<std::size_t>(MaxRank > 0 ? MaxRank : 1)] = {};
     int rank_ = 0;
 };
 
+namespace detail {
+
+template <int MaxRank>
+[[nodiscard]] constexpr inplace_dims<MaxRank> element_strides(inplace_dims<MaxRank> bytes, std::size_t item_bytes,
+                                                              reporter r) {
+    auto strides = bytes;
+    auto const item = static_cast<std::int64_t>(item_bytes);
+    if (bytes.rank() != 0 && !to_element_strides({bytes.data(), bytes.rank()}, item, &strides[0]))
+        static_cast<void>(report(r, errc::strides,
+                                 message{"a stride is not a multiple of the element size, "}
+                                     << item << " bytes (R30): copy the array before the export"));
+    return strides;
+}
+
+}  // namespace detail
+
 /// Converts strides in bytes, as used by NumPy, OpenCV and the buffer protocol, to strides in elements.
 ///
 /// \param bytes       strides in bytes
 /// \param item_bytes  size of an element in bytes
 /// \param where       source location for errors
-/// \return            strides in elements
+/// \return            strides in elements; of `try_element_strides`, the strides or the error
 /// \throws error  errc::strides when a stride is not a multiple of the element size, which DLPack cannot express (R30)
+#if FERRY_HAS_EXCEPTIONS
 template <int MaxRank>
 [[nodiscard]] constexpr inplace_dims<MaxRank> element_strides(
     inplace_dims<MaxRank> bytes, std::size_t item_bytes, std::source_location where = std::source_location::current()) {
-    auto strides = bytes;
-    auto const item = static_cast<std::int64_t>(item_bytes);
-    if (bytes.rank() != 0 && !to_element_strides({bytes.data(), bytes.rank()}, item, &strides[0]))
-        detail::fail(errc::strides, "ferry::element_strides",
-                     message{"a stride is not a multiple of the element size, "}
-                         << item << " bytes (R30): copy the array before the export",
-                     where);
-    return strides;
+    return detail::element_strides(bytes, item_bytes, {"ferry::element_strides", where});
+}
+#endif
+template <int MaxRank>
+[[nodiscard]] result<inplace_dims<MaxRank>> try_element_strides(
+    inplace_dims<MaxRank> bytes, std::size_t item_bytes, std::source_location where = std::source_location::current()) {
+    return detail::attempt<inplace_dims<MaxRank>>(
+        "ferry::element_strides", where, [&](detail::reporter r) { return detail::element_strides(bytes, item_bytes, r); });
 }
 
 }  // namespace ferry::inline v0

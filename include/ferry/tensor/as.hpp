@@ -3,6 +3,7 @@
 
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/config.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/tensor/layout.hpp>
@@ -32,6 +33,9 @@ struct as_target {
     layout strides;
     bool is_const;
 };
+
+template <class T, int Rank, access_from Access = access_from::host, layout Layout = layout::strided>
+inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layout, std::is_const_v<T>};
 
 /// Fails unless a view meets the requirements of a typed view.
 [[nodiscard]] constexpr bool check_as(tensor_view const& v, as_target to, reporter r) {
@@ -96,13 +100,21 @@ struct as_target {
 ///
 /// \param v      view; its data, and for a dynamic rank its extents and strides, must outlive the result
 /// \param where  source location for errors
-/// \return       typed view
+/// \return       typed view; of `try_as`, the typed view or the error
 /// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment, with
 ///                the fix in the message; errc::device when both the device and the extents or data are invalid
+#if FERRY_HAS_EXCEPTIONS
 template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
-    detail::as_target const to{dtype_of<T>, alignof(T), Rank, Access, Layout, std::is_const_v<T>};
-    static_cast<void>(detail::check_as(v, to, {"ferry::as", where}));
+    static_cast<void>(detail::check_as(v, detail::target_of<T, Rank, Access, Layout>, {"ferry::as", where}));
+    return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
+}
+#endif
+template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
+[[nodiscard]] result<typed_view<T, Rank, Access, Layout>> try_as(
+    tensor_view const& v, std::source_location where = std::source_location::current()) {
+    detail::record to{"ferry::as", where};
+    if (!detail::check_as(v, detail::target_of<T, Rank, Access, Layout>, to)) return to.outcome.error();
     return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
 }
 
@@ -111,6 +123,10 @@ template <element T, int Rank = dynamic_rank, access_from Access = access_from::
     requires(Rank == dynamic_rank)
 // clang-format off
 void as(inplace_view<MaxRank> const&&, std::source_location = std::source_location::current()) FERRY_DELETED("the temporary inplace_view contains the extents: store it with auto, or pass the rank: as<T, Rank>");
+template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided,
+          int MaxRank>
+    requires(Rank == dynamic_rank)
+void try_as(inplace_view<MaxRank> const&&, std::source_location = std::source_location::current()) FERRY_DELETED("the temporary inplace_view contains the extents: store it with auto, or pass the rank: try_as<T, Rank>");
 // clang-format on
 
 }  // namespace ferry::inline v0

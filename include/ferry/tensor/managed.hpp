@@ -20,9 +20,13 @@ namespace detail {
 
 struct trusted;
 
+/// Fails with errc::consumed for an empty managed_tensor.
+[[nodiscard]] inline bool check_not_empty(managed_tensor const& tensor, reporter r);
+
 #if FERRY_HAS_EXCEPTIONS
-/// Throws errc::consumed for an empty managed_tensor.
-inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where);
+inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where) {
+    static_cast<void>(check_not_empty(tensor, {api, where}));
+}
 #endif
 
 }  // namespace detail
@@ -75,12 +79,12 @@ class managed_tensor {
     result<tensor_view> try_view() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
     // clang-format on
 
-#if FERRY_HAS_EXCEPTIONS
     /// Checks the tensor as ferry::as does, and returns a typed view.
     ///
     /// \param where  source location for errors
-    /// \return       typed view
+    /// \return       typed view; of `try_as`, the typed view or the error
     /// \throws error  errors of ferry::as; errc::consumed when empty
+#if FERRY_HAS_EXCEPTIONS
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided>
     [[nodiscard]] auto as(std::source_location where = std::source_location::current()) const& {
@@ -91,6 +95,17 @@ class managed_tensor {
               layout Layout = layout::strided>
     void as() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
 #endif
+    template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
+              layout Layout = layout::strided>
+    [[nodiscard]] result<typed_view<T, Rank, Access, Layout>> try_as(
+        std::source_location where = std::source_location::current()) const& {
+        detail::record to{"ferry::managed_tensor::as", where};
+        if (!detail::check_not_empty(*this, to)) return to.outcome.error();
+        return ferry::try_as<T, Rank, Access, Layout>(view_, where);
+    }
+    template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
+              layout Layout = layout::strided>
+    void try_as() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
 
     /// Returns the data type.
     [[nodiscard]] data_type dtype() const noexcept { return view_.dtype(); }
@@ -149,16 +164,7 @@ namespace detail {
     return report(r, errc::consumed, "the managed_tensor is empty: it was moved from or released");
 }
 
-/// Fails with errc::consumed for an empty managed_tensor.
-[[nodiscard]] inline bool check_not_empty(managed_tensor const& tensor, reporter r) {
-    return tensor ? true : report_empty(r);
-}
-
-#if FERRY_HAS_EXCEPTIONS
-inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where) {
-    static_cast<void>(check_not_empty(tensor, {api, where}));
-}
-#endif
+inline bool check_not_empty(managed_tensor const& tensor, reporter r) { return tensor ? true : report_empty(r); }
 
 /// Fails for read-only and padded tensors, because the legacy struct has no flags (R13, R15).
 [[nodiscard]] inline bool check_legacy_flags(tensor_view const& v, reporter r) {

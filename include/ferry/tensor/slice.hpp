@@ -1,6 +1,7 @@
 // ferry: the ranges of indices that select a part of a typed view.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/tensor/detail/view_elements.hpp>
 #include <ferry/tensor/detail/view_index.hpp>
@@ -66,71 +67,69 @@ struct dimension {
     std::int64_t extent, stride, offset;
 };
 
-[[noreturn]] FERRY_COLD inline void fail_range(range_slice r, int i, std::int64_t extent, char const* api,
-                                               std::source_location where) {
-    if (r.stride == 0)
-        fail(errc::argument, api,
-             message{"the stride of the range_slice for dimension "}
-                 << i << " is 0: pass a positive stride, or a negative one to reverse the order",
-             where);
-    fail(errc::out_of_range, api,
-         message{"the range ["} << r.first << ", " << r.last << ") is out of bounds for dimension " << i
-                                << " of extent " << extent << ": pass 0 <= first <= last <= extent",
-         where);
+[[nodiscard]] FERRY_COLD inline bool report_range(range_slice s, int i, std::int64_t extent, reporter r) {
+    if (s.stride == 0)
+        return report(r, errc::argument,
+                      message{"the stride of the range_slice for dimension "}
+                          << i << " is 0: pass a positive stride, or a negative one to reverse the order");
+    message text{"the range ["};
+    text << s.first << ", ";
+    if (s.last == range_slice::whole) text << "whole";
+    else text << s.last;
+    return report(r, errc::out_of_range,
+                  text << ") is out of bounds for dimension " << i << " of extent " << extent
+                       << ": pass 0 <= first <= last <= extent");
 }
 
-/// Returns the dimension that a range_slice selects.
-///
-/// \throws error  errc::out_of_range for invalid bounds; errc::argument for a stride of 0
-[[nodiscard]] constexpr dimension select(range_slice r, int i, dimension d, char const* api,
-                                         std::source_location where) {
-    if (r.last == range_slice::whole) r.last = d.extent;
-    if (r.first < 0 || r.first > r.last || r.last > d.extent || r.stride == 0)  // mutant: slice_bounds
-        fail_range(r, i, d.extent, api, where);
-    if (r.first == r.last) return {0, d.stride, 0};  // offset 0: there is no first element
-    auto const step = static_cast<std::uint64_t>(r.stride);
-    auto const size = static_cast<std::uint64_t>(r.last - r.first - 1) / (r.stride < 0 ? 0 - step : step);
-    std::int64_t const first = r.stride < 0 ? r.last - 1 : r.first;
+/// Restricts a dimension to those indices that a range_slice selects. Fails for invalid bounds and for a stride of 0.
+[[nodiscard]] constexpr bool select(range_slice s, int i, dimension& d, reporter r) {
+    std::int64_t const last = s.last == range_slice::whole ? d.extent : s.last;
+    if (s.first < 0 || s.first > last || last > d.extent || s.stride == 0)  // mutant: slice_bounds
+        return report_range(s, i, d.extent, r);
+    if (s.first == last) {
+        d = {0, d.stride, 0};  // offset 0: there is no first element
+        return true;
+    }
+    auto const step = static_cast<std::uint64_t>(s.stride);
+    auto const size = static_cast<std::uint64_t>(last - s.first - 1) / (s.stride < 0 ? 0 - step : step);
+    std::int64_t const first = s.stride < 0 ? last - 1 : s.first;
     // With one element, the stride is not used, and the product of the strides may overflow.
-    return {static_cast<std::int64_t>(size) + 1, size == 0 ? d.stride : d.stride * r.stride, first * d.stride};
+    d = {static_cast<std::int64_t>(size) + 1, size == 0 ? d.stride : d.stride * s.stride, first * d.stride};
+    return true;
 }
 
-/// Returns the dimension that an index selects.
-///
-/// \throws error  errc::out_of_range for an invalid index
-[[nodiscard]] constexpr dimension select(std::int64_t index, int i, dimension d, char const* api,
-                                         std::source_location where) {
-    if (index < 0 || index >= d.extent) fail_index(index, i, d.extent, api, where);
-    return {1, 0, index * d.stride};
+/// Restricts a dimension to one index. Fails for an invalid index.
+[[nodiscard]] constexpr bool select(std::int64_t index, int i, dimension& d, reporter r) {
+    if (index < 0 || index >= d.extent) return report_index(index, i, d.extent, r);
+    d = {1, 0, index * d.stride};
+    return true;
 }
 
-/// Returns the elements selected by one index or slice for each dimension.
-///
-/// \throws error  errors of `select`; errc::alignment when the first packed element does not begin on a byte boundary
+/// Returns the elements selected by one index or slice for each dimension; after a report, unspecified elements. Fails
+/// as `select` does, and when the first packed element does not begin on a byte boundary.
 template <class T, int Rank, bool HasStrides, class... Selected>
-[[nodiscard]] constexpr auto slice_of(view_elements<T, Rank, HasStrides> const& all, char const* api,
-                                      std::source_location where, Selected... selected) {
+[[nodiscard]] constexpr auto slice_of(view_elements<T, Rank, HasStrides> const& all, reporter r, Selected... selected) {
     constexpr int kept = (0 + ... + (integral_index<Selected> ? 0 : 1));
     view_elements<T, kept, HasStrides || !is_contiguous_slice<Selected...>()> out;
+    out.data = all.data;
     out.step = all.step;
     bool const is_empty = all.size() == 0;  // the strides may then have any value (R26)
     std::int64_t offset = 0;
     int from = 0, to = 0;
     auto const add = [&]<class S>(S s) {
         int const i = from++;
-        dimension const whole{all.extent(i), is_empty ? 0 : all.stride(i), 0};
-        if constexpr (std::same_as<S, full_extent_t>) {
-            out.layout.set(to++, whole.extent, whole.stride);
-        } else if constexpr (std::same_as<S, range_slice>) {
-            auto const d = select(s, i, whole, api, where);
-            out.layout.set(to++, d.extent, d.stride);
-            offset += d.offset;
+        dimension d{all.extent(i), is_empty ? 0 : all.stride(i), 0};
+        if constexpr (integral_index<S>) {
+            if (!select(static_cast<std::int64_t>(s), i, d, r)) return false;
         } else {
-            offset += select(static_cast<std::int64_t>(s), i, whole, api, where).offset;
+            if constexpr (std::same_as<S, range_slice>)
+                if (!select(s, i, d, r)) return false;
+            out.layout.set(to++, d.extent, d.stride);
         }
+        offset += d.offset;
+        return true;
     };
-    (add(selected), ...);
-    out.data = out.size() != 0 ? all.address_of(offset, api, where) : all.data;
+    if ((add(selected) && ...) && out.size() != 0) static_cast<void>(out.advance(offset, r));
     return out;
 }
 

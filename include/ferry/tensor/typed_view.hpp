@@ -2,6 +2,8 @@
 // length: one class
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/config.hpp>
 #include <ferry/tensor/detail/refused_arguments.hpp>
 #include <ferry/tensor/detail/view_elements.hpp>
@@ -27,8 +29,8 @@ namespace ferry::inline v0 {
 /// Elements of type T const are read-only (D3). With access_from::device, host code cannot access elements: pass
 /// `data()` to a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
 template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
-class typed_view : private detail::refused_arguments<Rank> {
-    using refused = detail::refused_arguments<Rank>;
+class typed_view : private detail::refused_arguments<Rank, Access == access_from::host> {
+    using refused = detail::refused_arguments<Rank, Access == access_from::host>;
     static_assert(Rank >= dynamic_rank, "Rank must be a number of dimensions, or ferry::dynamic_rank");
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
                   "ferry::dtype_traits<T>::value must have as many bits as T");
@@ -39,6 +41,8 @@ class typed_view : private detail::refused_arguments<Rank> {
     using refused::operator();
     using refused::operator[];
     using refused::at;
+    using refused::begin;
+    using refused::end;
     using refused::slice;
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
@@ -111,6 +115,7 @@ class typed_view : private detail::refused_arguments<Rank> {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
         return elements_[elements_.offset(indices)];
     }
+#if FERRY_HAS_EXCEPTIONS
     /// Returns an element of a view of dynamic rank. Checks the number of indices, but not their values.
     ///
     /// \param first  index of the first dimension, an integer; at least 0 and less than the extent
@@ -133,6 +138,7 @@ class typed_view : private detail::refused_arguments<Rank> {
     {
         return counted(nullptr, 0, "ferry::typed_view::()", where);
     }
+#endif
 
     /// Returns an element, as `()` does: `v[i]` for rank 1, and `v[i, j]` if FERRY_HAS_MULTI_SUBSCRIPT is 1.
     ///
@@ -144,24 +150,28 @@ class typed_view : private detail::refused_arguments<Rank> {
     [[nodiscard]] constexpr reference operator[](Index... index) const noexcept {
         return (*this)(index...);
     }
-    template <detail::integral_index... Index>
-        requires(Access == access_from::host && Rank == dynamic_rank)
-    [[nodiscard]] constexpr reference operator[](detail::located_index first, Index... rest) const {
-        std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
-        return counted(indices, 1 + static_cast<int>(sizeof...(Index)), "ferry::typed_view::[]", first.where);
-    }
 #else
     template <detail::integral_index Index>
         requires(Access == access_from::host && Rank == 1)
     [[nodiscard]] constexpr reference operator[](Index index) const noexcept {
         return (*this)(index);
     }
+#endif
+#if FERRY_HAS_EXCEPTIONS && FERRY_HAS_MULTI_SUBSCRIPT
+    template <detail::integral_index... Index>
+        requires(Access == access_from::host && Rank == dynamic_rank)
+    [[nodiscard]] constexpr reference operator[](detail::located_index first, Index... rest) const {
+        std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
+        return counted(indices, 1 + static_cast<int>(sizeof...(Index)), "ferry::typed_view::[]", first.where);
+    }
+#elif FERRY_HAS_EXCEPTIONS
     [[nodiscard]] constexpr reference operator[](detail::located_index index) const
         requires(Access == access_from::host && Rank == dynamic_rank)
     {
         return counted(&index.value, 1, "ferry::typed_view::[]", index.where);
     }
 #endif
+#if FERRY_HAS_EXCEPTIONS
     /// Returns an element. Checks the number of indices, but not their values.
     ///
     /// \param index  list of indices, one for each dimension; at least 0 and less than the extent
@@ -172,39 +182,62 @@ class typed_view : private detail::refused_arguments<Rank> {
     {
         return counted(index.values, index.count, "ferry::typed_view::[]", index.where);
     }
+#endif
 
-    /// Checks the indices and returns an element.
+    /// Checks the indices and returns an element. `try_at` returns the value of the element, or the error.
     ///
     /// \param first  index of the first dimension, an integer
     /// \param rest   one integer for each other dimension
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
+#if FERRY_HAS_EXCEPTIONS
     template <detail::integral_index... Index>
         requires(Access == access_from::host && (Rank == dynamic_rank || sizeof...(Index) + 1 == Rank))
     [[nodiscard]] constexpr reference at(detail::located_index first, Index... rest) const {
         std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
         return checked(indices, 1 + static_cast<int>(sizeof...(Index)), first.where);
     }
+#endif
+    template <detail::integral_index... Index>
+        requires(Access == access_from::host && (Rank == dynamic_rank || sizeof...(Index) + 1 == Rank))
+    [[nodiscard]] result<value_type> try_at(detail::located_index first, Index... rest) const {
+        std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
+        return try_checked(indices, 1 + static_cast<int>(sizeof...(Index)), first.where);
+    }
 
-    /// Checks the indices and returns an element.
+    /// Checks the indices and returns an element. `try_at` returns the value of the element, or the error.
     ///
     /// \param index  list of indices, one for each dimension
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] constexpr reference at(detail::index_list index) const
         requires(Access == access_from::host)
     {
         return checked(index.values, index.count, index.where);
     }
-    /// Returns the element of a tensor of rank 0.
+#endif
+    [[nodiscard]] result<value_type> try_at(detail::index_list index) const
+        requires(Access == access_from::host)
+    {
+        return try_checked(index.values, index.count, index.where);
+    }
+    /// Returns the element of a tensor of rank 0. `try_at` returns the value of the element, or the error.
     ///
     /// \param where  source location for errors
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the rank is not 0
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] constexpr reference at(std::source_location where = std::source_location::current()) const
         requires(Access == access_from::host && Rank <= 0)
     {
         return counted(nullptr, 0, "ferry::typed_view::at", where);
+    }
+#endif
+    [[nodiscard]] result<value_type> try_at(std::source_location where = std::source_location::current()) const
+        requires(Access == access_from::host && Rank <= 0)
+    {
+        return try_checked(nullptr, 0, where);
     }
 
     /// Returns all elements, in row-major order.
@@ -213,6 +246,9 @@ class typed_view : private detail::refused_arguments<Rank> {
     {
         return {data(), static_cast<std::size_t>(size())};
     }
+    // clang-format off
+    void span() const requires(Access == access_from::host && Layout == layout::strided && !packed_type<T>) FERRY_DELETED("a span requires contiguous elements: call as with layout::contiguous, or request a copy with copy_policy::always");
+    // clang-format on
 
     /// Returns an iterator to the first element of a view of rank 1: a pointer if the view is contiguous and its type
     /// is not packed, otherwise a random access iterator that is valid as long as the elements.
@@ -234,9 +270,11 @@ class typed_view : private detail::refused_arguments<Rank> {
     /// \param first  index or range_slice of the first dimension, or full_extent
     /// \param rest   index, range_slice or full_extent for each other dimension
     /// \return       view of the same elements, which stores its extents and strides; contiguous if this view is
-    ///               contiguous, no argument is a range_slice, and all indices precede all full_extent arguments
+    ///               contiguous, no argument is a range_slice, and all indices precede all full_extent arguments;
+    ///               of `try_slice`, that view or the error
     /// \throws error  errc::out_of_range for bounds outside the extent; errc::argument for a stride of 0;
     ///                errc::alignment when the first selected element is packed and does not begin on a byte boundary
+#if FERRY_HAS_EXCEPTIONS
     template <detail::slice_argument... Rest>
         requires(sizeof...(Rest) + 1 == Rank)
     [[nodiscard]] constexpr auto slice(detail::located_slice<range_slice> first, Rest... rest) const {
@@ -251,6 +289,22 @@ class typed_view : private detail::refused_arguments<Rank> {
         requires(sizeof...(Rest) + 1 == Rank)
     [[nodiscard]] constexpr auto slice(detail::located_index first, Rest... rest) const {
         return sliced(first.where, first.value, rest...);
+    }
+#endif
+    template <detail::slice_argument... Rest>
+        requires(sizeof...(Rest) + 1 == Rank)
+    [[nodiscard]] auto try_slice(detail::located_slice<range_slice> first, Rest... rest) const {
+        return try_sliced(first.where, first.value, rest...);
+    }
+    template <detail::slice_argument... Rest>
+        requires(sizeof...(Rest) + 1 == Rank)
+    [[nodiscard]] auto try_slice(detail::located_slice<full_extent_t> first, Rest... rest) const {
+        return try_sliced(first.where, first.value, rest...);
+    }
+    template <detail::slice_argument... Rest>
+        requires(sizeof...(Rest) + 1 == Rank)
+    [[nodiscard]] auto try_slice(detail::located_index first, Rest... rest) const {
+        return try_sliced(first.where, first.value, rest...);
     }
 
    private:
@@ -267,28 +321,48 @@ class typed_view : private detail::refused_arguments<Rank> {
         if constexpr (Layout == layout::contiguous && !packed_type<T>) return data() + index;
         else return detail::view_iterator<typed_view>{*this, index};
     }
+    template <class Part>
+    [[nodiscard]] static constexpr auto view_of_part(Part const& part) {
+        return typed_view<T, Part::static_rank, Access, Part::has_strides ? layout::strided : layout::contiguous>{part};
+    }
+    template <class... Selected>
+    [[nodiscard]] auto try_sliced(std::source_location where, Selected... selected) const {
+        detail::record to{"ferry::typed_view::slice", where};
+        auto const part = view_of_part(detail::slice_of(elements_, to, selected...));
+        using outcome = result<std::remove_const_t<decltype(part)>>;
+        return to.outcome ? outcome{part} : outcome{to.outcome.error()};
+    }
+    [[nodiscard]] FERRY_ALWAYS_INLINE constexpr bool check_count(int count, detail::reporter r) const {
+        return count == rank() || detail::report_index_count(count, rank(), r);  // mutant: index_count
+    }
+    [[nodiscard]] constexpr bool check_indices(std::int64_t const* indices, int count, detail::reporter r) const {
+        if (!check_count(count, r)) return false;
+        for (int i = 0; i < count; ++i)
+            if (indices[i] < 0 || indices[i] >= extent(i)) return detail::report_index(indices[i], i, extent(i), r);
+        return true;
+    }
+    [[nodiscard]] result<value_type> try_checked(std::int64_t const* indices, int count,
+                                                 std::source_location where) const {
+        detail::record to{"ferry::typed_view::at", where};
+        if (!check_indices(indices, count, to)) return to.outcome.error();
+        return value_type{elements_[elements_.offset(indices)]};
+    }
+#if FERRY_HAS_EXCEPTIONS
     template <class... Selected>
     [[nodiscard]] constexpr auto sliced(std::source_location where, Selected... selected) const {
-        auto const part = detail::slice_of(elements_, "ferry::typed_view::slice", where, selected...);
-        return typed_view<T, decltype(part)::static_rank, Access,
-                          decltype(part)::has_strides ? layout::strided : layout::contiguous>{part};
-    }
-    FERRY_ALWAYS_INLINE constexpr void check_count(int count, char const* api, std::source_location where) const {
-        if (count != rank()) detail::fail_index_count(count, rank(), api, where);  // mutant: index_count
+        return view_of_part(detail::slice_of(elements_, {"ferry::typed_view::slice", where}, selected...));
     }
     [[nodiscard]] constexpr reference counted(std::int64_t const* indices, int count, char const* api,
                                               std::source_location where) const {
-        check_count(count, api, where);
+        static_cast<void>(check_count(count, {api, where}));
         return elements_[elements_.offset(indices)];
     }
     [[nodiscard]] constexpr reference checked(std::int64_t const* indices, int count,
                                               std::source_location where) const {
-        constexpr auto api = "ferry::typed_view::at";
-        check_count(count, api, where);
-        for (int i = 0; i < count; ++i)
-            if (indices[i] < 0 || indices[i] >= extent(i)) detail::fail_index(indices[i], i, extent(i), api, where);
+        static_cast<void>(check_indices(indices, count, {"ferry::typed_view::at", where}));
         return elements_[elements_.offset(indices)];
     }
+#endif
 
     elements elements_;
 };

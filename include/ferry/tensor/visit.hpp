@@ -1,7 +1,10 @@
 // ferry: calls a function with a typed view whose element type matches the data type of a tensor.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
+#include <ferry/config.hpp>
 #include <ferry/tensor/as.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/view.hpp>
@@ -13,23 +16,33 @@ namespace ferry::inline v0 {
 namespace detail {
 
 template <class... T>
-[[noreturn]] FERRY_COLD void fail_visit(data_type type, std::source_location where) {
+[[nodiscard]] FERRY_COLD bool report_visit(data_type type, reporter r) {
     message text{"dtype is "};
     text << type << ", expected ";
     char const* separator = "";
     ((text << separator << dtype_of<T>, separator = " or "), ...);
-    fail(errc::dtype, "ferry::visit", text << ": convert the tensor, or add the type to those of visit", where);
+    return report(r, errc::dtype, text << ": convert the tensor, or add the type to those of visit");
 }
 
+/// Fails unless the data type of a view is one of T..., and the view meets the requirements of that typed view.
+template <int Rank, class... T>
+[[nodiscard]] constexpr bool check_visit(tensor_view const& v, reporter r) {
+    as_target to{};
+    if (!((v.dtype() == dtype_of<T> && (to = target_of<T, Rank>, true)) || ...))  // mutant: visit_dtype
+        return report_visit<T...>(v.dtype(), r);
+    return check_as(v, to, r);
+}
+
+/// Calls a function with the typed view of a view that `check_visit` has checked.
 template <int Rank, class First, class... Rest, class F>
-constexpr decltype(auto) visit_first(tensor_view const& v, F& f, std::source_location where) {
-    using result = std::invoke_result_t<F&, typed_view<First, Rank>>;
-    static_assert((std::is_same_v<result, std::invoke_result_t<F&, typed_view<Rest, Rank>>> && ...),
+constexpr decltype(auto) visit_checked(tensor_view const& v, F& f) {
+    using returned = std::invoke_result_t<F&, typed_view<First, Rank>>;
+    static_assert((std::is_same_v<returned, std::invoke_result_t<F&, typed_view<Rest, Rank>>> && ...),
                   "ferry: the function of ferry::visit must return the same type for every element type: state it, as "
                   "in [](auto const& v) -> double { … }");
     if constexpr (sizeof...(Rest) > 0)
-        if (v.dtype() != dtype_of<First>) return visit_first<Rank, Rest...>(v, f, where);
-    return static_cast<result>(f(as<First, Rank>(v, where)));
+        if (v.dtype() != dtype_of<First>) return visit_checked<Rank, Rest...>(v, f);
+    return static_cast<returned>(f(typed_view<First, Rank>{checked_by_as{}, v}));
 }
 
 }  // namespace detail
@@ -45,21 +58,43 @@ constexpr decltype(auto) visit_first(tensor_view const& v, F& f, std::source_loc
 /// \param v      view; its data, and for a dynamic rank its extents and strides, must outlive the typed view
 /// \param f      function that takes a `typed_view<T, Rank>` and has the same return type for every T
 /// \param where  source location for errors
-/// \return       result of the function
+/// \return       result of the function; of `try_visit`, that result or the error. If the function returns a `result`,
+///               `try_visit` has the same type.
 /// \throws error  errc::dtype for a type that is not in the list, with the list in the message; errors of `as`, such as
 ///                errc::read_only; exceptions from the function propagate
+#if FERRY_HAS_EXCEPTIONS
 template <int Rank, element... T, class F>
     requires(sizeof...(T) > 0)
 constexpr decltype(auto) visit(tensor_view const& v, F&& f,
                                std::source_location where = std::source_location::current()) {
-    if (((v.dtype() != dtype_of<T>)&&...)) detail::fail_visit<T...>(v.dtype(), where);  // mutant: visit_dtype
-    return detail::visit_first<Rank, T...>(v, f, where);
+    static_cast<void>(detail::check_visit<Rank, T...>(v, {"ferry::visit", where}));
+    return detail::visit_checked<Rank, T...>(v, f);
 }
 template <element... T, class F>
     requires(sizeof...(T) > 0)
 constexpr decltype(auto) visit(tensor_view const& v, F&& f,
                                std::source_location where = std::source_location::current()) {
     return visit<dynamic_rank, T...>(v, f, where);
+}
+#endif
+template <int Rank, element... T, class F>
+    requires(sizeof...(T) > 0)
+auto try_visit(tensor_view const& v, F&& f, std::source_location where = std::source_location::current()) {
+    using returned = decltype(detail::visit_checked<Rank, T...>(v, f));
+    using outcome = result<detail::value_of<returned>>;
+    detail::record to{"ferry::visit", where};
+    if (!detail::check_visit<Rank, T...>(v, to)) return outcome{to.outcome.error()};
+    if constexpr (std::is_void_v<returned>) {
+        detail::visit_checked<Rank, T...>(v, f);
+        return outcome{};
+    } else {
+        return outcome{detail::visit_checked<Rank, T...>(v, f)};
+    }
+}
+template <element... T, class F>
+    requires(sizeof...(T) > 0)
+auto try_visit(tensor_view const& v, F&& f, std::source_location where = std::source_location::current()) {
+    return try_visit<dynamic_rank, T...>(v, f, where);
 }
 
 }  // namespace ferry::inline v0

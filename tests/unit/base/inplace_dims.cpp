@@ -12,6 +12,7 @@
 
 using ferry::inplace_dims;
 using ferry::errc;
+using support::both_fail;
 using support::fails;
 
 namespace {
@@ -85,4 +86,21 @@ TEST_CASE("R30: strides in bytes become strides in elements, and must be multipl
     fails(errc::strides, [] { static_cast<void>(ferry::element_strides<2>({30, 4}, 4)); },
           {"multiple of the element size, 4 bytes", "(R30)"});
     fails(errc::strides, [] { static_cast<void>(ferry::element_strides<2>({32, 4}, 0)); });
+}
+
+TEST_CASE("D17: the results of try_make and try_element_strides are the lists, or the errors that are thrown") {
+    auto const far = std::numeric_limits<std::size_t>::max();
+    CHECK(*inplace_dims<2>::try_make(std::vector<int>{2, 3}) == inplace_dims<2>{2, 3});
+    CHECK(*inplace_dims<2>::try_make(mdspan_extents{2, 3}) == inplace_dims<2>{2, 3});
+    both_fail(errc::rank, [] { static_cast<void>(inplace_dims<2>{std::vector<int>(3, 1)}); },
+              [] { return inplace_dims<2>::try_make(std::vector<int>(3, 1)); });
+    both_fail(errc::rank, [] { static_cast<void>(inplace_dims<1>{mdspan_extents{2, 3}}); },
+              [] { return inplace_dims<1>::try_make(mdspan_extents{2, 3}); });
+    both_fail(errc::overflow, [&] { static_cast<void>(inplace_dims<2>{std::vector<std::size_t>{1, far}}); },
+              [&] { return inplace_dims<2>::try_make(std::vector<std::size_t>{1, far}); }, {"dimension 1"});
+    both_fail(errc::shape, [] { static_cast<void>(inplace_dims<2>{ferry::shape_view{nullptr, 2}}); },
+              [] { return inplace_dims<2>::try_make(ferry::shape_view{nullptr, 2}); });
+    CHECK(*ferry::try_element_strides<2>({32, 4}, 4) == inplace_dims<2>{8, 1});
+    both_fail(errc::strides, [] { static_cast<void>(ferry::element_strides<2>({30, 4}, 4)); },
+              [] { return ferry::try_element_strides<2>({30, 4}, 4); });
 }

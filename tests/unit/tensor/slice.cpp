@@ -14,6 +14,7 @@ using ferry::errc;
 using ferry::layout;
 using ferry::range_slice;
 using ferry::tensor_view;
+using support::both_fail;
 using support::fails;
 
 namespace {
@@ -99,7 +100,7 @@ TEST_CASE("bounds outside of the extent are refused, with the location of the ca
     fails(errc::out_of_range, [&] { static_cast<void>(v.slice(range_slice{-1, 2}, all, all)); },
           {"[-1, 2)", "dimension 0"});
     fails(errc::out_of_range, [&] { static_cast<void>(v.slice(all, range_slice{2, 1}, all)); }, {"[2, 1)"});
-    fails(errc::out_of_range, [&] { static_cast<void>(v.slice(all, range_slice{.first = 4}, all)); }, {"[4, 3)"});
+    fails(errc::out_of_range, [&] { static_cast<void>(v.slice(all, range_slice{.first = 4}, all)); }, {"[4, whole)"});
     fails(errc::out_of_range, [&] { static_cast<void>(v.slice(2, all, all)); }, {"index 2", "dimension 0 of extent 2"});
     fails(errc::out_of_range, [&] { static_cast<void>(v.slice(all, all, -1)); }, {"index -1", "dimension 2"});
     fails(errc::argument, [&] { static_cast<void>(v.slice(all, range_slice{.stride = 0}, all)); },
@@ -110,6 +111,23 @@ TEST_CASE("bounds outside of the extent are refused, with the location of the ca
         CHECK(doctest::String{e.where().file_name()} == __FILE__);
         CHECK(e.where().line() == __LINE__ - 3);
     }
+}
+
+TEST_CASE("D17: try_slice returns the view that slice returns, or the first error that it throws") {
+    cube c;
+    auto const v = c.view();
+    auto const part = v.try_slice(1, all, range_slice{.first = 1});
+    static_assert(std::is_same_v<decltype(*part), decltype(v.slice(1, all, range_slice{})) const&>);
+    REQUIRE(part.has_value());
+    CHECK(part->data() == v.slice(1, all, range_slice{.first = 1}).data());
+    CHECK(part->extent(1) == 3);
+    CHECK(v.try_slice(all, all, 0)->rank() == 2);
+    CHECK(v.try_slice(range_slice{0, 1}, 2, 0)->extent(0) == 1);
+    both_fail(errc::out_of_range, [&] { static_cast<void>(v.slice(all, 3, range_slice{.stride = 0})); },
+              [&] { return v.try_slice(all, 3, range_slice{.stride = 0}); }, {"ferry::typed_view::slice", "index 3"});
+    both_fail(errc::argument, [&] { static_cast<void>(v.slice(range_slice{.stride = 0}, 3, all)); },
+              [&] { return v.try_slice(range_slice{.stride = 0}, 3, all); });
+    CHECK(v.try_slice(2, all, all).error().where().line() == __LINE__);
 }
 
 TEST_CASE("a slice of a contiguous view, of const elements or of device memory has the same type of access") {

@@ -17,6 +17,7 @@ using ferry::errc;
 using ferry::flags;
 using ferry::layout;
 using ferry::tensor_view;
+using support::both_fail;
 using support::fails;
 
 namespace {
@@ -495,4 +496,35 @@ TEST_CASE("a contiguous view may have a dynamic rank") {
     tensor_view const rows{n.data, two_by_three, gap};
     fails(errc::strides,
           [&] { static_cast<void>(as<std::int32_t, dynamic_rank, access_from::host, layout::contiguous>(rows)); });
+}
+
+TEST_CASE("D17: try_as returns the view that as returns, or the error that as throws") {
+    numbers n;
+    tensor_view const v{n.data, two_by_three};
+    auto const typed = ferry::try_as<std::int32_t, 2, access_from::host, layout::contiguous>(v);
+    REQUIRE(typed.has_value());
+    CHECK((*typed)(1, 2) == 5);
+    CHECK(ferry::try_as<std::int32_t const>(v.as_read_only())->rank() == 2);
+    both_fail(errc::dtype, [&] { static_cast<void>(as<float>(v)); }, [&] { return ferry::try_as<float>(v); },
+              {"ferry::as", "dtype is int32"});
+    both_fail(errc::rank, [&] { static_cast<void>(as<std::int32_t, 3>(v)); },
+              [&] { return ferry::try_as<std::int32_t, 3>(v); });
+    both_fail(errc::read_only, [&] { static_cast<void>(as<std::int32_t>(v.as_read_only())); },
+              [&] { return ferry::try_as<std::int32_t>(v.as_read_only()); });
+    CHECK(ferry::try_as<float>(v).error().where().line() == __LINE__);
+}
+
+TEST_CASE("D17: try_at returns the value of an element, or the error that at throws") {
+    numbers n;
+    auto const v = as<std::int32_t, 2>(tensor_view{n.data, two_by_three});
+    auto const any = as<std::int32_t>(tensor_view{n.data, two_by_three});
+    std::int64_t const index[] = {1, 2}, beyond[] = {1, 3};
+    CHECK(*v.try_at(1, 2) == 5);
+    CHECK(*any.try_at(1, 2) == 5);
+    CHECK(*any.try_at(index) == 5);
+    CHECK(*as<std::int32_t const, 0>(tensor_view{n.data + 7, {}}).try_at() == 7);
+    both_fail(errc::out_of_range, [&] { static_cast<void>(v.at(2, 0)); }, [&] { return v.try_at(2, 0); }, {"index 2"});
+    both_fail(errc::out_of_range, [&] { static_cast<void>(any.at(beyond)); }, [&] { return any.try_at(beyond); });
+    both_fail(errc::rank, [&] { static_cast<void>(any.at(1)); }, [&] { return any.try_at(1); });
+    both_fail(errc::rank, [&] { static_cast<void>(any.at()); }, [&] { return any.try_at(); });
 }

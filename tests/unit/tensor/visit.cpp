@@ -12,6 +12,7 @@
 using ferry::errc;
 using ferry::tensor_view;
 using ferry::visit;
+using support::both_fail;
 using support::fails;
 
 namespace {
@@ -75,4 +76,24 @@ TEST_CASE("R11: visit<T> refuses a read-only tensor, and visit<T const> accepts 
     tensor_view const v = tensor_view{f, shape}.as_read_only();
     fails(errc::read_only, [&] { visit<float>(v, [](auto const&) {}); }, {"R11"});
     CHECK(visit<float const>(v, [](auto const& x) { return x.size(); }) == 6);
+}
+
+TEST_CASE("D17: try_visit returns the result of the function, or the error that visit throws") {
+    float f[] = {1, 2, 3, 4, 5, 6};
+    tensor_view const v{f, shape};
+    auto const extent = ferry::try_visit<2, double, float>(v, [](auto const& x) { return x.extent(1); });
+    static_assert(std::is_same_v<decltype(extent), ferry::result<std::int64_t> const>);
+    REQUIRE(extent.has_value());
+    CHECK(*extent == 3);
+    CHECK(ferry::try_visit<float>(v, [](auto const& x) { x(0, 0) = 8; }).has_value());
+    CHECK(f[0] == 8);
+    auto const nothing = [](auto const&) {};
+    both_fail(errc::dtype, [&] { visit<double, int>(v, nothing); },
+              [&] { return ferry::try_visit<double, int>(v, nothing); }, {"ferry::visit", "expected float64 or int32"});
+    both_fail(errc::read_only, [&] { visit<float>(v.as_read_only(), nothing); },
+              [&] { return ferry::try_visit<float>(v.as_read_only(), nothing); }, {"ferry::visit"});
+    auto const failing = [](auto const&) -> ferry::result<int> { return ferry::error{errc::driver, "f", "text"}; };
+    auto const failed = ferry::try_visit<float>(v, failing);
+    static_assert(std::is_same_v<decltype(failed), ferry::result<int> const>);
+    CHECK(failed.error().code() == errc::driver);
 }

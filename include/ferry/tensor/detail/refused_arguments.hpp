@@ -9,27 +9,37 @@
 namespace ferry::inline v0::detail {
 
 /// Base of typed_view. The overloads that compile are members of typed_view.
-template <int Rank>
+template <int Rank, bool IsHost>
 struct refused_arguments {
     // clang-format off
-    template <class... Index> requires(refused_index<Index> || ...)
+    template <class... Index> requires(IsHost && (refused_index<Index> || ...))
     void operator()(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    template <integral_index... Index> requires(Rank != dynamic_rank && sizeof...(Index) != Rank)
+    template <integral_index... Index> requires(IsHost && Rank != dynamic_rank && sizeof...(Index) != Rank)
     void operator()(Index...) const FERRY_DELETED("the number of indices is not the rank: pass one index for each dimension");
-    template <refused_index Index>
+    template <class List> requires(IsHost && integer_list<List>)
+    void operator()(List const&) const FERRY_DELETED("a list of indices is passed to [] or at: v[list]");
+    template <class... Index> requires(!IsHost)
+    void operator()(Index...) const FERRY_DELETED("the view has access_from::device, and the host cannot access its elements: pass data() to a kernel, or call ferry::to_host");
+    template <refused_index Index> requires(IsHost)
     void operator[](Index) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    template <integral_index Index> requires(Rank != dynamic_rank && Rank != 1)
+    template <integral_index Index> requires(IsHost && Rank != dynamic_rank && Rank != 1)
     void operator[](Index) const FERRY_DELETED("v[i] requires rank 1: call v(i, j) with one index for each dimension");
-    template <class... Index> requires(refused_index<Index> || ...)
+    template <class Index> requires(!IsHost)
+    void operator[](Index) const FERRY_DELETED("the view has access_from::device, and the host cannot access its elements: pass data() to a kernel, or call ferry::to_host");
+    template <class... Index> requires(IsHost && (refused_index<Index> || ...))
     void at(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    template <integral_index... Index> requires(Rank != dynamic_rank && sizeof...(Index) != Rank)
+    template <integral_index... Index> requires(IsHost && Rank != dynamic_rank && sizeof...(Index) != Rank)
     void at(Index...) const FERRY_DELETED("the number of indices is not the rank: pass one index for each dimension");
+    template <class... Index> requires(!IsHost)
+    void at(Index...) const FERRY_DELETED("the view has access_from::device, and the host cannot access its elements: pass data() to a kernel, or call ferry::to_host");
     template <class... S> requires(Rank == dynamic_rank)
     void slice(S...) const FERRY_DELETED("slice requires a static rank: call as<T, Rank>");
     template <class... S> requires(Rank != dynamic_rank && (!slice_argument<S> || ...))
     void slice(S...) const FERRY_DELETED("an argument of slice is an integer, a ferry::range_slice or ferry::full_extent");
     template <slice_argument... S> requires(Rank != dynamic_rank && sizeof...(S) != Rank)
     void slice(S...) const FERRY_DELETED("slice requires one index or range_slice for each dimension: ferry::full_extent selects all indices");
+    void begin() const requires(IsHost && Rank != 1) FERRY_DELETED("a range-based for loop requires rank 1: call ferry::for_each, or select one dimension with slice");
+    void end() const requires(IsHost && Rank != 1) FERRY_DELETED("a range-based for loop requires rank 1: call ferry::for_each, or select one dimension with slice");
     // clang-format on
 };
 

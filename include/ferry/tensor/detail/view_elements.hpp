@@ -1,6 +1,7 @@
 // ferry: the elements of a typed view.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
@@ -9,7 +10,6 @@
 #include <ferry/tensor/view.hpp>
 
 #include <cstdint>
-#include <source_location>
 #include <type_traits>
 
 namespace ferry::inline v0::detail {
@@ -84,21 +84,19 @@ struct view_elements {
             return data[offset];
         }
     }
-    /// Returns the address of the element at an offset in elements.
-    ///
-    /// \throws error  errc::alignment for a packed element that does not begin on a byte boundary
-    [[nodiscard]] constexpr T* address_of(std::int64_t offset, char const* api, std::source_location where) const {
+    /// Moves `data` by an offset in elements. Fails for a packed element that does not begin on a byte boundary.
+    [[nodiscard]] constexpr bool advance(std::int64_t offset, reporter r) {
         if constexpr (packed_type<T>) {
             if (offset * step.bits % 8 != 0)
-                fail(errc::alignment, api,
-                     message{"element "} << offset
-                                         << " does not begin on a byte boundary (R19): select another first element, or "
-                                            "request padded elements (R13)",
-                     where);
-            return data + offset * step.bits / 8;
+                return report(r, errc::alignment,
+                              message{"element "} << offset
+                                                  << " does not begin on a byte boundary (R19): select another first "
+                                                     "element, or request padded elements (R13)");
+            data += offset * step.bits / 8;
         } else {
-            return data + offset;
+            data += offset;
         }
+        return true;
     }
 };
 

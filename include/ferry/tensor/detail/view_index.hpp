@@ -1,6 +1,7 @@
 // ferry: the indices of typed views.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
 
@@ -46,19 +47,15 @@ struct index_list {
         : values{list}, count{static_cast<int>(N)}, where{location} {}
 };
 
-[[noreturn]] FERRY_COLD inline void fail_index_count(int count, int rank, char const* api,
-                                                     std::source_location where) {
-    fail(errc::rank, api,
-         message{} << count << " indices for a tensor of rank " << rank << ": pass one index for each dimension",
-         where);
+[[nodiscard]] FERRY_COLD inline bool report_index_count(int count, int rank, reporter r) {
+    return report(r, errc::rank,
+                  message{} << count << " indices for a tensor of rank " << rank << ": pass one index for each dimension");
 }
 
-[[noreturn]] FERRY_COLD inline void fail_index(std::int64_t index, int dimension, std::int64_t extent, char const* api,
-                                               std::source_location where) {
-    fail(errc::out_of_range, api,
-         message{"index "} << index << " is out of range for dimension " << dimension << " of extent " << extent
-                           << ": pass an index that is at least 0 and less than the extent",
-         where);
+[[nodiscard]] FERRY_COLD inline bool report_index(std::int64_t index, int dimension, std::int64_t extent, reporter r) {
+    return report(r, errc::out_of_range,
+                  message{"index "} << index << " is out of range for dimension " << dimension << " of extent " << extent
+                                    << ": pass an index that is at least 0 and less than the extent");
 }
 
 }  // namespace ferry::inline v0::detail

@@ -1,0 +1,12 @@
+// expect: a list of indices is passed to [] or at: v[list]
+#include <ferry/tensor/typed_view.hpp>
+
+#include <vector>
+
+float element(ferry::typed_view<float const> v, std::vector<std::int64_t> const& index) {
+#ifdef FERRY_COMPILE_FAIL
+    return v(index);
+#else
+    return v[index];
+#endif
+}
