@@ -279,11 +279,14 @@ def read(xml):
 def share_comments(entities):
     """A comment holds for the names of one declaration, for aliases and constants in the lines right below it, and for `try_f` after `f`."""
     ordered = sorted(entities, key=lambda e: e.line)
+    commented = {}
     for before, entity in zip(ordered, ordered[1:]):
+        if before.text:
+            commented["try_" + before.name.split("::")[-1]] = before
         if not entity.text and entity.kind in ("variable", "typedef") and before.kind == entity.kind and entity.line - before.line <= 1:
             entity.text = before.text
-        if not entity.text and entity.name.split("::")[-1] == "try_" + before.name.split("::")[-1]:
-            entity.text, entity.bare_params = before.text, before.bare_params
+        if not entity.text and (throwing := commented.get(entity.name.split("::")[-1])):
+            entity.text, entity.bare_params = throwing.text, throwing.bare_params
     for entity in ordered:
         share_comments(entity.members)
 

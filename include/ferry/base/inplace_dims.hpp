@@ -74,7 +74,6 @@ class inplace_dims {
     /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view; only read during
     ///                the call
     /// \param where   source location for errors
-    /// \return        of `try_make`, the list or the error
     /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when a non-empty list is null (R25);
     ///                errc::overflow when a value exceeds the maximum of std::int64_t (R32)
 #if FERRY_HAS_EXCEPTIONS
@@ -83,6 +82,11 @@ class inplace_dims {
         static_cast<void>(assign(values, {"ferry::inplace_dims", where}));
     }
 #endif
+    /// Constructs a list, as the constructor does.
+    ///
+    /// \param values  container of integers; only read during the call
+    /// \param where   source location for errors
+    /// \return        list, or the error that the constructor throws
     template <detail::any_integer_list List>
     [[nodiscard]] static result<inplace_dims> try_make(
         List const& values, std::source_location where = std::source_location::current()) {
@@ -92,7 +96,6 @@ class inplace_dims {
     ///
     /// \param extents  extents of a std::mdspan or of another mdspan; only read during the call
     /// \param where    source location for errors
-    /// \return         of `try_make`, the list or the error
     /// \throws error  errc::rank for more than `MaxRank` extents; errc::overflow when an extent exceeds the maximum of
     ///                std::int64_t (R32)
 #if FERRY_HAS_EXCEPTIONS
@@ -101,6 +104,11 @@ class inplace_dims {
         static_cast<void>(assign(extents, {"ferry::inplace_dims", where}));
     }
 #endif
+    /// Constructs a list, as the constructor does.
+    ///
+    /// \param extents  extents of a std::mdspan or of another mdspan; only read during the call
+    /// \param where    source location for errors
+    /// \return         list, or the error that the constructor throws
     template <detail::mdspan_extents Extents>
     [[nodiscard]] static result<inplace_dims> try_make(
         Extents const& extents, std::source_location where = std::source_location::current()) {
