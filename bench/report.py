@@ -242,13 +242,13 @@ def page(rows, facts, parts=None):
         "",
         "To measure on another machine, run `bench/run --write`: it builds the programs, installs the peers into `build/venv` and writes this page in a quarter",
         "of an hour (`--quick` takes fewer measurements). `docs/site/draw.py` draws the chart above from the figures. [cuda.md](cuda.md) has the measurements on a GPU,",
-        "[ipc.md](ipc.md#what-it-costs) those between processes.",
+        "[ipc.md](ipc.md#measurements) those between processes.",
         "",
     ]
     out += [f"- {name}: {value}" for name, value in facts]
     out += ["", "![ferry and its peers side by side](performance.png)"]
     if parts:
-        out += ["", "## What each part costs", "",
+        out += ["", "## Cost of each part", "",
                 "\"Lines\" counts the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650 lines); the lines of IPC include `ferry/wire`.",
                 f"\"Front end\" is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
                 f"that includes only this header, minus that of an empty file or of the header in the column *without*: the minimum of",

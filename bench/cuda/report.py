@@ -105,34 +105,35 @@ def page(measured):
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
         "Rates are in GB/s. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry is faster. Its quartiles are in brackets. A budget\n"
         "of the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. The project sets the budgets"
-        f"{f'; {missed} do not hold' if missed else ', and all hold'}.\n",
+        f"{f'; {missed} are missed' if missed else ', and all are met'}.\n",
         table(["what", "bytes", "rate", "against", "ratio", "budget", "holds"], budgets(bound)),
     ]
     if by["matrix"]:
         part += [
-            "Copies from the device to pinned memory, to pageable memory that has been touched or is newly allocated (fresh), and to managed memory. The ratio to the\n"
-            "plain call is in brackets: a copy of a contiguous block of the same size, also for transposed tensors, and cudaMemcpy2D for pieces of 4 KiB with gaps\n"
-            "of 4 KiB.\n",
+            "The next table shows copies from the device to pinned memory, to pageable memory that has been touched or is newly allocated (fresh), and to managed\n"
+            "memory. The ratio to a plain CUDA copy of the same size is in brackets: a copy of one contiguous block for contiguous and transposed tensors, and\n"
+            "cudaMemcpy2D for pieces of 4 KiB with gaps of 4 KiB.\n",
             matrix(by["matrix"], "down"),
-            "Copies to the device:\n",
+            "Copies to the device, in the same form:\n",
             matrix(by["matrix"], "up"),
         ]
     if by["ways"]:
         part += [
             "Strided tensors are packed on the device by kernels, which are in a header as PTX (`pack.hpp`, used for the rows above) or compiled by nvcc (`pack.cuh`).\n"
-            "Without kernels, pitched copies and loops on the host are used. Copies to pinned memory; the ratio is to the contiguous copy of the same size:\n",
+            "Without kernels, pitched copies and loops on the host are used. The next table shows copies to pinned memory, with the ratio to a contiguous copy of the\n"
+            "same size:\n",
             table(["layout", "bytes", "method", "rate", "ratio"], ways(by["ways"])),
         ]
     if by["peers"]:
         part += [
-            "`to_host` with 8 lanes and the calls of Python libraries, measured alternately in one process, with newly allocated host memory, until the data is in that\n"
-            "memory. The ratio is in brackets:\n",
+            "The next table compares `to_host` with 8 lanes with the calls of Python libraries, measured alternately in one process. Each call copies to newly allocated\n"
+            "host memory, and is timed until the data is there. The ratio is in brackets:\n",
             peers(by["peers"]),
         ]
     if by["frames"]:
         part += [
-            "Frames in GPU memory from one process to another, measured alternately with Python libraries; the consumer copies each frame. The ratio is in brackets.\n"
-            "Two slots are used alternately, except in the rows \"one at a time\":\n",
+            "The next table shows frames in GPU memory that one process sends to another, measured alternately with Python libraries. The consumer copies each frame.\n"
+            "Two slots are used alternately, except in the rows \"one at a time\". The ratio is in brackets:\n",
             peers(by["frames"]),
         ]
     return "\n".join(part)
