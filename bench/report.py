@@ -24,13 +24,13 @@ PAGE = HERE.parent / "docs" / "performance.md"  # performance.json beside it has
 WHY = {
     "export, import, release": "The same block filled by hand without a check also misses this budget: a block that is "
     "written and released through its deleter costs more than one that is not touched. The rest of the time is spent on the checks of the adapter's "
-    "view and of the imported struct, and on the decision of the exchange; these are never omitted.",
-    "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count without an atomic operation and checks nothing; the export of ferry "
-    "increments an atomic reference count, decides the exchange and checks the view.",
+    "view and of the imported struct, and on the negotiation of the exchange. These steps cannot be disabled.",
+    "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count without an atomic operation and checks nothing; ferry's export "
+    "increments an atomic reference count, negotiates the exchange and checks the view.",
     "minitensor to torch through the exchange tables": "The export allocates and checks the struct; the peer imports a struct that exists already.",
-    "frame of": "Most of this time is the wake-up of the other process by the kernel, which takes a long time on a virtual machine with two cores, also with a "
-    "pipe; ipc.md has the figures of a larger machine.",
-    "contiguous": "Both sides call the same memcpy; which of the two gets the faster memory varies from run to run.",
+    "frame of": "The kernel spends most of this time waking the other process, which is slow on a virtual machine with two cores, also for a pipe; "
+    "ipc.md has figures from a larger machine.",
+    "contiguous": "Both sides call the same memcpy, on different memory; which of the two is faster varies from run to run.",
 }
 
 # What the rows of a section measure, where it is not clear from their names.
@@ -39,8 +39,8 @@ ABOUT = {
     "Side by side: including a header": "Processor time of the compiler's front end, the median of interleaved runs.",
     "Exchange in C++": "The array is moved into the struct and has no reference count, so the same steps take less time than in the round trip above.",
     "Compile time": "Processor time of g++ and clang++ with `-fsyntax-only`, in a different run from the section about including a header.",
-    "Copies on the host": "*Executed*: an existing copy plan is executed, into memory that has been written before. *Planned and executed*: the plan is made for each copy. "
-    "*Fresh*: into newly allocated memory.",
+    "Copies on the host": "*Executed*: an existing copy plan is executed, and writes to memory that has been written before. *Planned and executed*: the plan is made for "
+    "each copy. *Fresh*: the destination is newly allocated.",
 }
 
 
@@ -230,29 +230,30 @@ def page(rows, facts, parts=None):
     out = [
         "# Performance",
         "",
-        "This page is written by `bench/run --write`. Each row compares two times that were measured alternately in one run: *ours* is",
-        "ferry's time, *peer* that of the library or call in the column *against*. **Ratio** is the peer's time divided by ferry's: above 1, ferry",
-        "is faster; below 1, the peer is faster. The quartiles of the ratio are in brackets. A budget is a target that the project sets; the form",
-        "\"time ≤ 1.3 × the peer's\" is a limit on ferry's time relative to the peer's. Rows without a budget are informational. The times",
-        "were measured on the machine below. The figures are in [performance.json](performance.json).",
+        "`bench/run --write` generates this page. Each row compares two times that were measured alternately in one run: *ours* is ferry's time, and *peer* is",
+        "the time of the library or call in the column *against*. **Ratio** is the peer's time divided by ferry's: above 1, ferry is faster; below 1, the peer",
+        "is faster. The quartiles of the ratio are in brackets. A budget is a target that the project sets; the form \"time ≤ 1.3 × the peer's\" is a limit on",
+        "ferry's time relative to the peer's. Rows without a budget are informational. The times were measured on the machine below.",
+        "[performance.json](performance.json) has the figures.",
         "",
-        "Compare times only within a section: the sections are measured by different programs, and under different load of the machine.",
+        "Compare times only within a section, because the sections are measured by different programs and under different machine load.",
         "",
         "![The ratio of the peer's time to ferry's, for each row with a budget](images/ratios.svg)",
         "",
-        "To measure on another machine, run `bench/run --write`: it builds the programs, installs the peers into `build/venv` and writes this page in a quarter",
-        "of an hour (`--quick` takes fewer measurements). `docs/site/draw.py` draws the chart above from the figures. [cuda.md](cuda.md) has the measurements on a GPU,",
-        "[ipc.md](ipc.md#measurements) those between processes.",
+        "To measure on another machine, run `bench/run --write`. It builds the programs, installs the peers into `build/venv` and writes this page, in about 15",
+        "minutes (`--quick` takes fewer measurements). `docs/site/draw.py` draws the chart above from the figures. [cuda.md](cuda.md) has measurements on a GPU,",
+        "and [ipc.md](ipc.md#measurements) has measurements between processes.",
         "",
     ]
     out += [f"- {name}: {value}" for name, value in facts]
     out += ["", "![ferry and its peers side by side](performance.png)"]
     if parts:
         out += ["", "## Cost of each part", "",
-                "\"Lines\" counts the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650 lines); the lines of IPC include `ferry/wire`.",
-                f"\"Front end\" is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
-                f"that includes only this header, minus that of an empty file or of the header in the column *without*: the minimum of",
-                f"{parts['rounds']} rounds on {parts['date']}. In that run `#include <memory>` takes {parts['memory']:.2f} s: when comparing with other sections, compare the ratios to that time, not the times.",
+                "\"Lines\" is the number of lines in the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650",
+                "lines). The number for IPC includes `ferry/wire`. \"Front end\" is the processor time of",
+                f"{parts['compiler']} with `-std=c++20 -fsyntax-only` on a file that includes only this header, minus the time for an empty file or for the header in the",
+                f"column *without*. It is the minimum of {parts['rounds']} rounds on {parts['date']}. In that run, `#include <memory>` takes {parts['memory']:.2f} s. For comparisons with other",
+                "sections, divide the times by the time of `#include <memory>` in the same section.",
                 "`bench/include_cost.py --parts` prints this table.", "",
                 "| part | header | lines | front end | without |", "|---|---|---|---|---|"]
         for p in parts["rows"]:
@@ -266,7 +267,7 @@ def page(rows, facts, parts=None):
         out.append(("| " + " | ".join(text.replace("<= ", "≤ ").replace(">= ", "≥ ").replace(" x", " ×") if n == 5 else text for n, text in enumerate(cells(r))) + " |").replace("<", "\\<"))
     missed = [r for r in rows if r["holds"] is False]
     if missed:
-        out += ["", "## Where a budget does not hold", ""]
+        out += ["", "## Missed budgets", ""]
         for r in missed:
             why = next((text for start, text in WHY.items() if r["what"].startswith(start)), "The reason is not known.")
             missing = f"against {r['against']}: ratio {cells(r)[4]}" if r["budget"].startswith(("time", "ratio")) else f"{r['ours']} with a budget of {r['budget'].replace('<=', 'at most')}"
