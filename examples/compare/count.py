@@ -25,7 +25,7 @@ TASKS = {
     "legacy": "export the legacy struct",
     "bfloat": "import bfloat16, and read an element",
     "every-second": "export `[:, ::2]` of an object",
-    "stream": "export, and let the stream of the consumer wait for that of the producer",
+    "stream": "export, and make the consumer's stream wait for the producer's stream",
     "host": "import from a device, copy to the host, and read an element",
 }
 FEWER = {"import", "bfloat", "every-second"}  # docs/comparison.md has the reasons
