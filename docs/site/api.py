@@ -1,4 +1,4 @@
-"""Pages of the public names, out of the headers' comments as doxygen reads them: one page a header, grouped by layer."""
+"""Writes the pages of the public names, one page for each header, grouped by layer, from the comments that doxygen reads."""
 
 import collections
 import dataclasses
@@ -12,7 +12,7 @@ LAYERS = {
     "base": "regular value types: errors, data types, devices, flags, shapes, stream tokens",
     "tensor": "one tensor: validation, views, element access, ownership",
     "space": "memory spaces, buffers and copies",
-    "exchange": "the protocol: share, copy or refuse, and the order of work on streams",
+    "exchange": "the protocol: the decision to share, copy or refuse, and the ordering of streams",
     "column": "columns of data frames, in Arrow's layouts",
     "wire": "descriptors of memory that is shared between processes",
     "arrow": "import and export through Arrow's C interfaces",
@@ -21,7 +21,7 @@ LAYERS = {
     "conformance": "tests of an adapter against the rules of the exchange",
     "cuda": "the CUDA back end",
     "python": "CPython: the protocol for Python types",
-    "abi": "the foreign structs, and definitions that older DLPack headers lack",
+    "abi": "the structs of DLPack, and definitions that older DLPack headers lack",
 }
 DOXYFILE = """
 INPUT = {include}/ferry
@@ -57,7 +57,7 @@ WIDTH = 84
 
 @dataclasses.dataclass
 class Entity:
-    """A function, variable, type, …: its declaration as text, and what its comment says as Markdown."""
+    """A function, variable, type, …: its declaration as text, and its comment as Markdown."""
 
     name: str  # with its namespace and class
     kind: str
@@ -71,14 +71,14 @@ class Entity:
 
 
 def run_doxygen(include, out, macros=""):
-    """The folder of the XML, after doxygen has read the headers. `out` must exist."""
+    """Runs doxygen on the headers; returns the folder of the XML. `out` must exist."""
     (out / "Doxyfile").write_text(DOXYFILE.format(include=include, out=out, macros=macros), encoding="utf-8")
     subprocess.run(["doxygen", out / "Doxyfile"], check=True, cwd=include, stderr=subprocess.DEVNULL)
     return out / "xml"
 
 
 def plain(element):
-    """The text of an element without its markup; none for no element."""
+    """The text of an element without its markup; empty without an element."""
     return re.sub(r"\s+", " ", "".join(element.itertext())).strip() if element is not None else ""
 
 
@@ -87,7 +87,7 @@ def escaped(text):
 
 
 def inline(element):
-    """The words of a paragraph, its blocks left out."""
+    """The text of a paragraph, without its blocks."""
     out = [escaped(element.text)]
     for child in element:
         if child.tag == "computeroutput":
@@ -142,7 +142,7 @@ def comment(element):
 
 
 def spaced(text):
-    """Doxygen's spelling of types, as the headers have it."""
+    """Converts doxygen's spelling of types to that of the headers."""
     text = re.sub(r"\s+", " ", text).strip()
     text = re.sub(r"< (?=\S)", "<", text)
     text = re.sub(r"(?<=[^\s&|=]) >", ">", text)
@@ -169,7 +169,7 @@ def requires_of(element):
 
 
 def wrapped(head, params, tail):
-    """A function's declaration; its parameters one below the other where a line is too short for them."""
+    """A function's declaration, with one parameter on each line if one line is too short."""
     line = f"{head}({', '.join(params)}){tail}"
     if len(line) <= WIDTH or not params:
         return line
@@ -231,7 +231,7 @@ def entity_of(member, scope):
 
 
 def public_members(compound, scope):
-    """The members of a class that its users may name."""
+    """The public members of a class."""
     members = []
     for section in compound.findall("sectiondef"):
         for member in section.findall("memberdef"):
@@ -242,7 +242,7 @@ def public_members(compound, scope):
 
 
 def read(xml):
-    """All public entities of namespace scope, and classes in classes, by the header that has them."""
+    """All public entities of namespace scope, and nested classes, by their header."""
     by_file = collections.defaultdict(list)
     for compound in ET.parse(xml / "index.xml").getroot().findall("compound"):
         name, kind = compound.findtext("name"), compound.get("kind")
@@ -277,7 +277,7 @@ def read(xml):
 
 
 def share_comments(entities):
-    """A comment holds for the names of one declaration, for aliases and constants in the lines right below it, and for `try_f` after `f`."""
+    """Applies a comment to all names of a declaration, to aliases and constants in the lines right below it, and to `try_f` after `f`."""
     ordered = sorted(entities, key=lambda e: e.line)
     commented = {}
     for before, entity in zip(ordered, ordered[1:]):
@@ -292,18 +292,18 @@ def share_comments(entities):
 
 
 def short_name(name):
-    """The name as its declaration in its namespace has it."""
+    """The name as in its declaration."""
     return spaced(re.sub(r"^ferry::(?:\w+::)*(?=\w+(?: ?<|$))", "", name))
 
 
 def plain_code(element):
-    """The code of a concept, with its lines."""
+    """The code of a concept, with its line breaks."""
     lines = [line.rstrip() for line in "".join(element.itertext()).splitlines()] if element is not None else []
     return "\n".join(lines).strip().rstrip(";")
 
 
 def anchor(name, header):
-    """Where a name is on its header's page; unique in the site, because several headers may have functions of one name."""
+    """The anchor of a name on the page of its header; unique in the site, because several headers may have functions with the same name."""
     return re.sub(r"[^a-z0-9]+", "-", f"{header.removeprefix('ferry/')} {operator_words(name)}".lower()).strip("-")
 
 
@@ -318,7 +318,7 @@ def code_block(declarations):
 
 
 def overloads(entities):
-    """Blocks of code and prose: what has no comment of its own stands in one block with its neighbours."""
+    """Blocks of code and prose. An entity without a comment is in one block with its neighbours."""
     out, bare = [], []
     for entity in entities:
         if entity.text or entity.enumerators:
@@ -344,7 +344,7 @@ def enumerators(entity):
 
 
 def sections(entities):
-    """A heading for each name of namespace scope, with all that has this name in the header."""
+    """A heading for each name of namespace scope, with all entities of this name in the header."""
     groups = collections.OrderedDict()
     for entity in sorted(entities, key=lambda e: e.line):
         groups.setdefault(entity.name, []).append(entity)
@@ -364,7 +364,7 @@ def sections(entities):
 
 
 def lead(header):
-    """The sentence at the top of a header, which says what it is."""
+    """The sentence at the top of a header, which describes it."""
     lines = []
     for line in header.read_text(encoding="utf-8").splitlines():
         if not line.startswith("//") or line.startswith("// length:"):
@@ -375,7 +375,7 @@ def lead(header):
 
 
 def write_pages(include, by_file, out):
-    """Writes a page a header, one a layer and one that lists the layers; gives {name: page#anchor}."""
+    """Writes one page for each header and each layer, and a list of the layers; returns {name: page#anchor}."""
     where = {}
     headers = sorted(p.relative_to(include).as_posix() for p in include.rglob("*") if p.suffix in (".hpp", ".cuh"))
     for layer, words in LAYERS.items():
@@ -406,14 +406,14 @@ def write_pages(include, by_file, out):
     (out / "index.md").write_text(
         "# Reference\n\nEvery public name, by layer and header. A folder includes only folders above it in "
         f"[this list](../design.md#layers).\n\n| layer | |\n|---|---|\n{rows}\n\n"
-        f"Headers that stand beside the folders:\n\n| header | |\n|---|---|\n{umbrellas}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n",
+        f"Headers outside the folders:\n\n| header | |\n|---|---|\n{umbrellas}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n",
         encoding="utf-8",
     )
     return where
 
 
 def unread(include, by_file):
-    """What says that doxygen has not understood the headers: a layer without a name, a name of fwd.hpp that it has not found."""
+    """Signs that doxygen misread the headers: a layer without names, a name of fwd.hpp without a page."""
     names = {entity.name for entities in by_file.values() for entity in entities}
     for layer in LAYERS:
         if not any(file.startswith(f"ferry/{layer}/") for file in by_file):
@@ -424,7 +424,7 @@ def unread(include, by_file):
 
 
 def undocumented(by_file):
-    """Public names of namespace scope that no comment explains. A specialisation is explained by its template's comment."""
+    """Public names of namespace scope without a comment. The comment of a template also applies to its specialisations."""
     texts = collections.defaultdict(list)
     for entities in by_file.values():
         for entity in entities:
@@ -435,7 +435,7 @@ def undocumented(by_file):
 
 
 def without_param(entities):
-    """(function, parameter) of each parameter that no \\param explains. Overloads without a comment share that of a neighbour."""
+    """(function, parameter) of each parameter without \\param. Overloads without a comment share the comment of a neighbour."""
     commented = {member.name for e in entities for member in (e, *e.members) if member.text}
     for entity in (member for e in entities for member in (e, *e.members)):
         trivial = re.search(r"= (delete|default)$|\boperator ?(==|!=|<=>|=)", entity.declaration)

@@ -44,7 +44,7 @@ class Gathering:
         self.source, self.pages, self.files = source, pages(), {}
 
     def place_of(self, target):
-        """Where in the site a file of the tree is; None for what is not in the tree."""
+        """The page of a file of the tree in the site; None for a file outside the tree."""
         if target.is_dir():
             target = target / "README.md" if (target / "README.md").exists() else target
         if target in self.pages:
@@ -59,7 +59,7 @@ class Gathering:
         return self.files[target]
 
     def with_links(self, text, file, page):
-        """The page with its links leading to where their targets are in the site."""
+        """The page, with links that lead to the positions of their targets in the site."""
 
         def renewed(match):
             target = (file.parent / match[1]).resolve()
@@ -101,7 +101,7 @@ def html_text(text):
 
 
 def drawing(path, alt):
-    """An SVG inlined, so that the colours of the theme reach it. Plots are drawn anew from their figures."""
+    """The SVG as inline HTML, so that the colours of the theme apply to it. Plots are drawn from their figures."""
     text = draw.PLOTS[path.stem]() if path.stem in draw.PLOTS else path.read_text(encoding="utf-8")
     text = text.replace("<svg ", f'<svg class="picture" role="img" aria-label="{html_text(alt)}" ', 1)
     return '```{raw} html\n<div class="scroll">' + re.sub(r"\n\s*\n", "\n", text).strip() + "</div>\n```"
@@ -118,21 +118,21 @@ def held_rules():
     kind = {"host": "on any machine", "cuda": "on a GPU only"}
     out = [
         "# Headers and tests of each rule",
-        "Generated from the headers and tests. A header implements the rules that its comments name. A test covers the rules that the name of "
-        "its case, its docstring or the comment at the top of its file names. The text is from [the rules](rules.md).",
+        "This page is generated from the headers and tests. A header implements the rules that its comments name. A test covers the rules that "
+        "the name of its case, its docstring or the comment at the top of its file names. The text is from [the rules](rules.md).",
     ]
 
     def listed(label, base, names):
         return f"{label}: " + (", ".join(f"[{n}]({base}/{n})" for n in names) if names else "none") + "."
 
     for rule in known:
-        out.append(f"## {rule}\n\n{words.get(rule, '')}\n\nTested {kind[known[rule]]}." if known[rule] != "info" else f"## {rule}\n\n{words.get(rule, '')}\n\nInformational: ferry has no behaviour for it.")
+        out.append(f"## {rule}\n\n{words.get(rule, '')}\n\nTested {kind[known[rule]]}." if known[rule] != "info" else f"## {rule}\n\n{words.get(rule, '')}\n\nInformational: ferry implements no behaviour for this rule.")
         out.append(listed("Headers", "../include/ferry", headers[rule]) + "\n\n" + listed("Tests", "../tests", tests[rule]))
     return "\n\n".join(out) + "\n"
 
 
 class Page(html.parser.HTMLParser):
-    """The anchors of a page and where its links lead."""
+    """The anchors of a page, and the targets of its links."""
 
     def __init__(self, text):
         super().__init__()
@@ -148,7 +148,7 @@ class Page(html.parser.HTMLParser):
 
 
 def wrong_links(site):
-    """Links that lead nowhere, and the number of those that were followed."""
+    """The broken links, and the number of links that were followed."""
     read = {p: Page(p.read_text(encoding="utf-8")) for p in site.rglob("*.html")}
     errors, followed = set(), 0
     for path, page in read.items():
@@ -157,7 +157,7 @@ def wrong_links(site):
             followed += 1
             if url.scheme in ("http", "https"):
                 if not re.fullmatch(r"[\w-]+(\.[\w-]+)+(:\d+)?", url.netloc):
-                    errors.add(f"{path.relative_to(site)}: {link} is no URL")
+                    errors.add(f"{path.relative_to(site)}: {link} is not a URL")
                 continue
             if url.scheme in ("mailto", "data"):
                 continue
@@ -165,7 +165,7 @@ def wrong_links(site):
             if target.is_dir():
                 target /= "index.html"
             if not target.is_file():
-                errors.add(f"{path.relative_to(site)}: the link to {link} leads nowhere")
+                errors.add(f"{path.relative_to(site)}: the link to {link} has no target")
             elif url.fragment and target in read and urllib.parse.unquote(url.fragment) not in read[target].ids:
                 errors.add(f"{path.relative_to(site)}: the link to {link} has no such anchor")
     return sorted(errors), followed

@@ -1,4 +1,4 @@
-"""Sphinx's settings. The pages are gathered by build.py, which calls Sphinx on what it gathered."""
+"""Settings of Sphinx. build.py collects the pages and calls Sphinx on them."""
 
 import json
 import os
@@ -37,7 +37,7 @@ suppress_warnings = ["myst.header"]
 
 
 class LinkNames(SphinxPostTransform):
-    """Code in running text that is a public name leads to its page."""
+    """Turns code in running text that is a public name into a link to the page of the name."""
 
     default_priority = 500
 
@@ -45,7 +45,7 @@ class LinkNames(SphinxPostTransform):
         names = self.app.config.ferry_names
         for literal in list(self.document.findall(nodes.literal)):
             name = re.sub(r"[<({].*$", "", literal.astext())
-            # In the reference short names lead on, too, but those of enumerators, which stand in tables.
+            # In the reference, short names are also links, except for those of enumerators, which are in tables.
             is_short = self.env.docname.startswith("api/") and (self.env.docname.endswith("index") or literal.parent.parent.tagname != "entry")
             target = names.get(name) or names.get(f"ferry::{name}" if "::" in name or is_short else "")
             if target is None or isinstance(literal.parent, nodes.reference) or literal.parent.tagname in ("title", "pending_xref"):
@@ -57,7 +57,7 @@ class LinkNames(SphinxPostTransform):
 
 
 class LinkRules(SphinxPostTransform):
-    """R24 in running text leads to what the rule says, and to the headers and tests that hold it."""
+    """Turns R24 in running text into a link to the text of the rule, and to its headers and tests."""
 
     default_priority = 501
 

@@ -146,10 +146,10 @@ def owners():
         d.line(x, 34, x, 300)
         d.text(x, 24, words, "mid head")
     rows = [
-        ("elements", [(110, 780, "good", "do not move; freed with the last owner")]),
+        ("elements", [(110, 780, "good", "stay in place; freed with the last owner")]),
         ("the array", [(110, 395, "box", "one owner; may be destroyed")]),
         ("managed_tensor", [(190, 330, "blue", "the producer's side")]),
-        ("the struct, raw", [(330, 470, "copy", "one deleter call")]),
+        ("the raw struct", [(330, 470, "copy", "one deleter call")]),
         ("managed_tensor", [(470, 770, "blue", "the consumer's side: checked, sole owner")]),
     ]
     for n, (name, bars) in enumerate(rows):
@@ -162,7 +162,7 @@ def owners():
 
 
 def decisions():
-    """The matrix that examples/decisions.cpp prints: two requests above two others."""
+    """The matrix that examples/decisions.cpp prints, in two rows of two requests each."""
     rows = [line.split("; ") for line in (IMAGES / "decisions.txt").read_text(encoding="utf-8").splitlines()]
     producers, targets, policies = (list(dict.fromkeys(row[i] for row in rows)) for i in range(3))
     left, cell, tall, at_once = 150, 94, 46, 2
@@ -211,12 +211,12 @@ def ratios():
         d.text(8, y + 18, f"{r['what']}, against {r['against']}"[:90], "soft")
         d.box(min(middle, x), y + 4, max(abs(x - middle), 1.5), 20, "good" if r["holds"] else "bad", "", 2)
         d.text(x + (6 if x >= middle else -6), y + 18, f"{r['ratio']:.2g}×", "soft" if x >= middle else "soft end")
-    d.text(8, bottom + 34, "Ratio: the peer's time over ferry's, in the same run, logarithmic; above 1 ferry is faster. Green: the budget holds. Red: it does not.", "soft")
+    d.text(8, bottom + 34, "Ratio of the peer's time to ferry's, in the same run, logarithmic. Above 1, ferry is faster. Green: budget met. Red: budget missed.", "soft")
     return d.svg()
 
 
 def rates():
-    """Device to host over sizes, from cuda.json."""
+    """The rates of copies from device to host by size, from cuda.json."""
     measured = json.loads((DOCS / "cuda.json").read_text(encoding="utf-8"))
     facts, lines = measured["facts"], {}
     for row in measured["rows"]:
@@ -226,7 +226,7 @@ def rates():
             lines.setdefault(name, {})[row["bytes"]] = row["bytes"] / row["peer_seconds"] / 1e9
         if row["what"] == "to_host, fresh memory, 16 lanes":
             lines.setdefault("to_host, fresh memory, 16 lanes", {})[row["bytes"]] = row["bytes"] / row["seconds"] / 1e9
-    d = Drawing(860, 400, "Device to host: rate over size")
+    d = Drawing(860, 400, "Device to host: rate by size")
     left, top, wide, tall = 56, 20, 560, 320
     sizes = sorted({b for line in lines.values() for b in line})
     low, high = math.log2(sizes[0]), math.log2(sizes[-1])
