@@ -595,7 +595,7 @@ def a_refusal_keeps_or_releases_the_capsule(library):
         seen += 1
         capsule, calls = offered.capsules[-1], offered.deletions
         used = name_of(capsule) in (USED_VERSIONED, USED_LEGACY)
-        text = f"it refused ({error}) and the capsule still has the name {name_of(capsule)}, but the deleter has run {calls} times"
+        text = f"it refused ({error}) and the capsule still has the name {name_of(capsule)}, but the number of deleter calls is {calls}"
         require(used or calls == 0, text)
         del capsule
         released_once(offered)

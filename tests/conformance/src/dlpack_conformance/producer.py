@@ -479,7 +479,7 @@ def host_is_a_target(library):
 @case("R57", "producer", "array API: recommendation for max_version (1, 0) or above", "should")
 def versioned_struct_is_available(library):
     capsule = export(library, library.array(), max_version=ONE)
-    require(name_of(capsule) == VERSIONED, f"asked for version (1, 0), it returns a capsule named {name_of(capsule).decode()!r}")
+    require(name_of(capsule) == VERSIONED, f"for max_version=(1, 0), it returned a capsule named {name_of(capsule).decode()!r}")
 
 
 @case("R57", "producer", "array API: the recommended logic returns the version of the producer", "should")

@@ -147,7 +147,7 @@ def confirms(key, spec, timeout=120.0):
     if done.returncode == 1 and done.stdout.startswith("broken:"):
         return done.stdout.splitlines()[0]
     if done.returncode < 0:
-        return f"the process was ended by signal {-done.returncode}"
+        return f"the process was terminated by signal {-done.returncode}"
     return ""
 
 

@@ -79,7 +79,7 @@ class Worker:
         told = [line for line in said if "what():" in line] or said
         last = f"; its last output: {told[-1].strip()[:120]}" if told else ""
         if status < 0:
-            return f"the process was ended by {signal.Signals(-status).name}{last}"
+            return f"the process was terminated by {signal.Signals(-status).name}{last}"
         return f"the process ended with status {status}{last}"
 
     def last_call(self):
