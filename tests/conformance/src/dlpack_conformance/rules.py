@@ -15,7 +15,7 @@ RULES = {
     "R13": "IS_SUBBYTE_TYPE_PADDED is checked",
     "R14": "unknown flags are written as 0 and ignored",
     "R15": "read-only data is not shared as a legacy struct",
-    "R16": "the dtype codes are those of the header",
+    "R16": "the dtype codes match the header",
     "R17": "bits is the size of the whole element",
     "R18": "FP6 has 6 bits, and FP4 has 4 bits",
     "R19": "sub-byte elements are packed in little bit order",
