@@ -7,12 +7,14 @@
 #include <ferry/python/options.hpp>
 #include <ferry/python/published.hpp>
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/tensor/as.hpp>
 
 #include <concepts>
 #include <optional>
+#include <source_location>
 #include <stdexcept>  // exceptions of adapters
 #include <type_traits>
 #include <utility>
@@ -35,17 +37,10 @@ struct tensor_for_stream {
 /// it (R62). Returns std::nullopt for other objects and for invalid capsules, whose error the import reports.
 [[nodiscard]] inline std::optional<tensor_view> view_in_capsule(PyObject* capsule) noexcept {
     if (PyCapsule_CheckExact(capsule) == 0) return {};
-    try {
-        if (auto const* const raw = struct_in<DLManagedTensorVersioned>(capsule)) {
-            ferry::validate(*raw, "from_dlpack");
-            return tensor_view{raw->dl_tensor, flags{raw->flags}};
-        }
-        if (auto const* const raw = struct_in<DLManagedTensor>(capsule)) {
-            ferry::validate(raw->dl_tensor, flags::none, "from_dlpack");
-            return tensor_view{raw->dl_tensor, flags::read_only};  // R15
-        }
-    } catch (error const&) {
-    }
+    if (auto const* const raw = struct_in<DLManagedTensorVersioned>(capsule); raw && ferry::try_validate(*raw))
+        return tensor_view{raw->dl_tensor, flags{raw->flags}};
+    if (auto const* const raw = struct_in<DLManagedTensor>(capsule); raw && ferry::try_validate(raw->dl_tensor))
+        return tensor_view{raw->dl_tensor, flags::read_only};  // R15
     return {};
 }
 
@@ -208,13 +203,14 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
     /// can be viewed. Returns false otherwise.
     [[nodiscard]] bool can_view_or_copy(tensor_view const& v, bool may_copy) {
         value.reset();
-        try {
-            value.emplace(ferry::as<T, Rank, Access, Layout>(v));
-        } catch (error const& e) {
-            bool const copy_helps = std::is_const_v<T> && (e.code() == errc::strides || e.code() == errc::alignment);
-            return copy_helps && may_copy && Options::copy != copy_policy::never;
+        ferry::detail::record to{"ferry::as", std::source_location::current()};
+        if (ferry::detail::check_as(v, ferry::detail::target_of<T, Rank, Access, Layout>, to)) {
+            value.emplace(ferry::detail::checked_by_as{}, v);
+            return true;
         }
-        return true;
+        auto const why = to.outcome.error().code();
+        bool const copy_helps = std::is_const_v<T> && (why == errc::strides || why == errc::alignment);
+        return copy_helps && may_copy && Options::copy != copy_policy::never;
     }
     [[nodiscard]] static bool is_match(tensor_view const& v) noexcept {
         return v.dtype() == dtype_of<T> && (Rank == dynamic_rank || v.rank() == Rank) &&

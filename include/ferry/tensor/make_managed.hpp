@@ -22,6 +22,10 @@ template <class Owner>
 concept movable_owner =
     std::move_constructible<Owner> && !std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>;
 
+/// A function that returns a view of an owner: a tensor_view or an inplace_view. Not required: noexcept.
+template <class F, class Owner>
+concept view_function = std::invocable<F, Owner&> && std::convertible_to<std::invoke_result_t<F, Owner&>, tensor_view const&>;
+
 /// Implements make_managed and try_make_managed; returns an empty object on failure.
 template <class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor own(Owner&& owner, ViewOf view_at, flags bits, version max_version,
@@ -53,14 +57,14 @@ template <class Owner, class ViewOf>
 ///                         is not the rank; errors of `validate` and of `view_at`
 /// \throws std::bad_alloc  when the allocation fails
 #if FERRY_HAS_EXCEPTIONS
-template <detail::movable_owner Owner, std::invocable<Owner&> ViewOf>
+template <detail::movable_owner Owner, detail::view_function<Owner> ViewOf>
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, ViewOf view_at, flags bits = flags::none,
                                           version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {
     return detail::own(std::move(owner), std::move(view_at), bits, max_version, {"ferry::make_managed", where});
 }
 #endif
-template <detail::movable_owner Owner, std::invocable<Owner&> ViewOf>
+template <detail::movable_owner Owner, detail::view_function<Owner> ViewOf>
 [[nodiscard]] result<managed_tensor> try_make_managed(Owner&& owner, ViewOf view_at, flags bits = flags::none,
                                                       version max_version = version::current,
                                                       std::source_location where = std::source_location::current()) {

@@ -37,6 +37,7 @@ template <class T>
 concept has_get = requires(T&& t) { std::forward<T>(t).get(); };
 template <class Owner, class View>
 concept managed_by = requires(Owner&& o, View v) { ferry::make_managed(std::forward<Owner>(o), v); };
+static_assert(!managed_by<int, int (*)(int&)>, "the function must return a view");
 
 struct immovable {
     immovable(immovable&&) = delete;

@@ -58,6 +58,8 @@ TEST_CASE("R24: NULL strides are read as compact row-major, with static and with
                 std::int64_t const index[] = {i, j, k};
                 CHECK(fixed[index] == want);
                 CHECK(open[index] == want);
+                CHECK(fixed[{i, j, k}] == want);
+                CHECK(open.at({i, j, k}) == want);
             }
     CHECK(fixed.stride(0) == 12);
     CHECK(open.stride(0) == 12);

@@ -6,6 +6,8 @@
 #include <ferry/tensor/detail/view_index.hpp>
 #include <ferry/tensor/slice.hpp>
 
+#include <cstddef>
+
 namespace ferry::inline v0::detail {
 
 /// Base of typed_view. The overloads that compile are members of typed_view.
@@ -36,6 +38,10 @@ struct refused_arguments {
     void slice(S...) const FERRY_DELETED("slice requires a static rank: call as<T, Rank>");
     template <class... S> requires(Rank != dynamic_rank && (!slice_argument<S> || ...))
     void slice(S...) const FERRY_DELETED("an argument of slice is an integer, a ferry::range_slice or ferry::full_extent");
+    template <class Int, std::size_t N, class... S>
+    void slice(Int const (&)[N], S...) const FERRY_DELETED("a range of indices is a ferry::range_slice{first, last}");
+    template <class First, class Int, std::size_t N, class... S>
+    void slice(First, Int const (&)[N], S...) const FERRY_DELETED("a range of indices is a ferry::range_slice{first, last}");
     template <slice_argument... S> requires(Rank != dynamic_rank && sizeof...(S) != Rank)
     void slice(S...) const FERRY_DELETED("slice requires one index or range_slice for each dimension: ferry::full_extent selects all indices");
     void begin() const requires(IsHost && Rank != 1) FERRY_DELETED("a range-based for loop requires rank 1: call ferry::for_each, or select one dimension with slice");

@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <source_location>
 #include <type_traits>
 
@@ -45,6 +46,9 @@ struct index_list {
     constexpr index_list(std::int64_t const (&list)[N],
                          std::source_location location = std::source_location::current()) noexcept
         : values{list}, count{static_cast<int>(N)}, where{location} {}
+    constexpr index_list(std::initializer_list<std::int64_t> list,
+                         std::source_location location = std::source_location::current()) noexcept
+        : values{list.begin()}, count{static_cast<int>(list.size())}, where{location} {}
 };
 
 [[nodiscard]] FERRY_COLD inline bool report_index_count(int count, int rank, reporter r) {
