@@ -28,7 +28,7 @@ WHY = {
     "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count without an atomic operation and checks nothing; ferry's export "
     "increments an atomic reference count, negotiates the exchange and checks the view.",
     "minitensor to torch through the exchange tables": "The export allocates and checks the struct; the peer imports a struct that exists already.",
-    "frame of": "The kernel spends most of this time waking the other process, which is slow on a virtual machine with two cores, also for a pipe; "
+    "frame of": "The kernel spends most of this time waking the other process, which is slow on a virtual machine with two cores; the same applies to a pipe. "
     "ipc.md has figures from a larger machine.",
     "contiguous": "Both sides call the same memcpy, on different memory; which of the two is faster varies from run to run.",
 }

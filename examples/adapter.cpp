@@ -57,7 +57,7 @@ struct bitmap {
 template <>
 struct ferry::array_traits<bitmap> {
     // [bytes]
-    // `row_bytes` is the distance between two rows. element_strides throws unless it is a multiple of an element (R30).
+    // `row_bytes` is the distance between two rows. element_strides throws unless it is a multiple of the element size (R30).
     static inplace_view<2> view(bitmap const& b) {
         auto const item = sizeof(std::uint16_t);
         return {b.data, {b.height, b.width}, element_strides<2>({b.row_bytes, item}, item)};

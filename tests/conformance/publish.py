@@ -37,7 +37,8 @@ Each rule has one or more test cases. The result of a case is one of these:
 - **departs**: the library deviates from a recommendation, or from a behaviour that several libraries share but no specification requires.
 - empty: the rule does not apply, because the library has no arrays of the required kind or is allowed to refuse the operation.
 
-A cell shows the worst result of the cases of its rule. [rules.md](rules.md) has the complete text of the rules.
+A cell shows the worst result of the cases of its rule. [rules.md](rules.md) has the complete text of the rules. In R69 to R77,
+"the table" is the function table of the C exchange API, `__dlpack_c_exchange_api__`.
 [plugin.py](../tests/conformance/src/dlpack_conformance/plugin.py) documents how to add a library;
 [numpy_arrays.py](../tests/conformance/src/dlpack_conformance/plugins/numpy_arrays.py) is an example.
 

@@ -36,7 +36,7 @@ TEST_CASE(
     CHECK(first == 1.0f);
 
     // [copier]
-    ferry::cuda::copier copier;  // one per program: the first copy creates threads and pinned slots
+    ferry::cuda::copier copier;  // one per program: the first copy creates threads and pinned staging buffers
     ferry::managed_tensor const fast = ferry::to_host(array, copier);
     // [/copier]
     CHECK(is_iota_on_host(fast.view()));

@@ -6,7 +6,7 @@
 #include <exception>
 #include <limits>
 
-// Returns the largest element of a matrix of any library.
+// Returns the largest element of a matrix from any library.
 float brightest(pybind11::object const& x) {
     // Shares memory that the host can read; copies other memory to the host.
     auto const tensor =
