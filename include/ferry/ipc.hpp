@@ -1,5 +1,5 @@
-// ferry: umbrella header for sharing tensors and columns with other processes. The headers for serving many
-// readers, such as server.hpp and client.hpp, are included separately.
+// ferry: umbrella header for sharing tensors and columns with other processes. Does not include the headers for serving
+// many readers, such as server.hpp and client.hpp.
 #pragma once
 
 #include <ferry/ferry.hpp>

@@ -12,12 +12,12 @@
 #if FERRY_HAS_EXCEPTIONS
 namespace ferry::inline v0 {
 
-/// Calls a function and converts any exception to an error code and a text. Use it in functions that C code calls,
+/// Calls a function and converts any exception to an error code and a message. Use it in functions that C code calls,
 /// because exceptions must not propagate through C code. Does not allocate.
 ///
 /// \param code  errc::ok on success; the code of a ferry::error; errc::out_of_memory for std::bad_alloc;
 ///              errc::foreign_exception for other exceptions
-/// \param text  empty on success; `what()` of a std::exception; a fixed text for other exceptions
+/// \param text  empty on success; `what()` of a std::exception; a fixed message for other exceptions
 /// \param f     function without parameters that returns nothing
 /// \return      true when `f` did not throw
 template <std::invocable F>

@@ -40,7 +40,7 @@ enum class device_type : std::int32_t {
     return n >= abi::device::cpu && n <= abi::device::ascend && n != 5 && n != 6;
 }
 
-/// Returns whether host code may dereference memory of a device type (R39).
+/// Returns whether host code may access memory of a device type (R39).
 ///
 /// \param type  device type
 /// \return      true for cpu, cuda_host, rocm_host and cuda_managed
@@ -106,7 +106,7 @@ struct device {
 /// Pageable host memory.
 inline constexpr device cpu{device_type::cpu, 0};
 
-/// Returns whether host code may dereference memory of a device (R39).
+/// Returns whether host code may access memory of a device (R39).
 ///
 /// \param d  device
 /// \return   true for devices of type cpu, cuda_host, rocm_host and cuda_managed

@@ -199,7 +199,8 @@ struct dtype_traits;
 namespace detail {
 
 /// A complex type such as std::complex, thrust::complex or cuda::std::complex; detected by its members, so that their
-/// headers need not be included. At most complex128: DLPack has no code for long double. Not required: arithmetic.
+/// headers need not be included. At most complex128: DLPack has no code for long double. The type need not support
+/// arithmetic.
 template <class T>
 concept complex_like =
     std::floating_point<typename T::value_type> && sizeof(typename T::value_type) <= sizeof(double) &&
@@ -257,7 +258,7 @@ struct dtype_traits<packed_element<Code, Bits>> {
     static constexpr data_type value{Code, Bits};
 };
 
-/// A type for which dtype_traits has a specialisation. Not required: arithmetic.
+/// A type for which dtype_traits has a specialisation. The type need not support arithmetic.
 template <class T>
 concept element = requires {
     // Compilers print the line of an unsatisfied requirement: keep the instruction on that line.
@@ -268,7 +269,8 @@ concept element = requires {
 
 namespace detail {
 
-/// Returns the value of dtype_traits<T>. Not a constraint, so that the message is the first error.
+/// Returns the value of dtype_traits<T>. Checks the type with a static_assert instead of a constraint, so that its
+/// message is the first error.
 template <class T>
 consteval data_type dtype_of_element() {
     static_assert(

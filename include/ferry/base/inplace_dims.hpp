@@ -221,7 +221,7 @@ template <int MaxRank>
 /// \param bytes       strides in bytes
 /// \param item_bytes  size of an element in bytes
 /// \param where       source location for errors
-/// \return            strides in elements; of `try_element_strides`, the strides or the error
+/// \return            strides in elements; `try_element_strides` returns the strides or the error
 /// \throws error  errc::strides when a stride is not a multiple of the element size, which DLPack cannot express (R30)
 #if FERRY_HAS_EXCEPTIONS
 template <int MaxRank>

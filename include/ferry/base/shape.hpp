@@ -14,18 +14,19 @@ namespace ferry::inline v0 {
 namespace detail {
 
 /// A type of extents and strides: an integer of at most 64 bits, but not bool or a character type. Includes signed char
-/// and unsigned char, which are std::int8_t and std::uint8_t. Not required: that the value fits in std::int64_t.
+/// and unsigned char, which are std::int8_t and std::uint8_t. The value need not fit in std::int64_t.
 template <class I>
 concept extent_integer =
     std::integral<I> && sizeof(I) <= sizeof(std::int64_t) && !std::same_as<I, bool> && !std::same_as<I, char> &&
     !std::same_as<I, wchar_t> && !std::same_as<I, char8_t> && !std::same_as<I, char16_t> && !std::same_as<I, char32_t>;
 
-/// A bool, a character, an integer of more than 64 bits or a floating-point number. Not required: a value in range.
+/// A bool, a character, an integer of more than 64 bits or a floating-point number. Depends on the type only, not on
+/// the value.
 template <class I>
 concept refused_extent = (std::integral<I> && !extent_integer<I>) || std::floating_point<I>;
 
 /// A contiguous container of std::int64_t with `data()` and `size()`: std::vector, std::array or std::span, for
-/// example. Not required: iterators.
+/// example. Iterators are not required.
 template <class Range>
 concept integer_list = requires(Range const& r) {
     { r.data() } -> std::convertible_to<std::int64_t const*>;
@@ -42,19 +43,19 @@ constexpr T const* list_data(std::initializer_list<T> l) noexcept {
     return l.begin();
 }
 
-/// A contiguous container of integers of any type, or a std::initializer_list. Not required: iterators.
+/// A contiguous container of integers of any type, or a std::initializer_list. Iterators are not required.
 template <class List>
 concept any_integer_list = requires(List const& l) {
     requires extent_integer<std::remove_cvref_t<decltype(*list_data(l))>>;
     { l.size() } -> std::convertible_to<std::size_t>;
 };
 
-/// A contiguous container of values that are not valid extents. Not required: iterators.
+/// A contiguous container of values that are not valid extents. Iterators are not required.
 template <class List>
 concept refused_extent_list =
     requires(List const& l) { requires refused_extent<std::remove_cvref_t<decltype(*list_data(l))>>; };
 
-/// The extents of an mdspan. Not required: std::extents.
+/// The extents of an mdspan. The type need not be std::extents.
 template <class Extents>
 concept mdspan_extents = requires(Extents const& e, typename Extents::rank_type i) {
     { Extents::rank() } -> std::convertible_to<std::size_t>;
@@ -66,7 +67,7 @@ template <class List>
 concept foreign_list = (any_integer_list<List> && !integer_list<List>) || mdspan_extents<List>;
 
 /// A list that consists of a pointer to its values and a size, such as std::span or c10::IntArrayRef. A view may
-/// reference the values of a temporary list of this kind. Not required: a type of the standard library.
+/// reference the values of a temporary list of this kind. The type need not come from the standard library.
 template <class List>
 concept borrowed_list =
     integer_list<List> && std::is_trivially_copyable_v<List> && sizeof(List) <= 2 * sizeof(void*) &&
@@ -114,8 +115,9 @@ class int64_list {
 
 }  // namespace detail
 
-/// A view of the extents of a tensor, one for each dimension. The list must outlive the view; temporary lists and lists
-/// of other integer types do not compile. inplace_view accepts both, because it stores its extents.
+/// A view of the extents of a tensor, one for each dimension. The list must outlive the view. Passing a temporary list,
+/// or a list of integers other than std::int64_t, does not compile; inplace_view accepts both, because it stores its
+/// extents.
 class shape_view : public detail::int64_list {
    public:
     /// Constructs a view of rank 0.
@@ -166,8 +168,8 @@ class shape_view : public detail::int64_list {
     friend constexpr bool operator==(shape_view a, shape_view b) noexcept { return a.has_values_of(b); }
 };
 
-/// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists and lists of other
-/// integer types do not compile. inplace_view accepts both, because it stores its strides.
+/// A view of the strides of a tensor, in elements. The list must outlive the view. Passing a temporary list, or a list
+/// of integers other than std::int64_t, does not compile; inplace_view accepts both, because it stores its strides.
 class strides_view : public detail::int64_list {
    public:
     /// Constructs a view without a list: compact row-major strides (R24).

@@ -27,8 +27,8 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
     { m.data() } -> std::convertible_to<void*>;
 };
 
-/// The device operations that an exchange requires (D9a). Not required: ownership of resources, or support for more
-/// than one device.
+/// The device operations that an exchange requires (D9a). A back end need not own resources or support more than one
+/// device.
 ///
 /// An operation that fails throws or returns an error. Each except `reaches` may return `result<R>` instead of R, and
 /// must do so when exceptions are disabled (-fno-exceptions).

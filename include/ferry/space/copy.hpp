@@ -50,7 +50,8 @@ template <class BackEnd>
 /// \param b      back end; required unless both sides are of device type cpu
 /// \param on     stream of the device of `dst` or `src`, on which both are ready; not needed for host memory
 /// \param where  source location for errors
-/// \return       size of the destination's elements in bytes, in a compact layout; of `try_copy`, the size or the error
+/// \return       size of the destination's elements in bytes, in a compact layout; `try_copy` returns the size or the
+///               error
 /// \throws error  errc::rank, shape, dtype, read_only, overflow, null_data, stream or no_backend; errc::strides when
 ///                `dst` repeats elements (R29) or the number of strides is not the rank; errors of the back end
 #if FERRY_HAS_EXCEPTIONS

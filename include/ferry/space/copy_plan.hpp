@@ -139,7 +139,8 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
 /// \param src    source
 /// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
-/// \return       plan; of kind empty when there are no elements (R26); of `try_make_copy_plan`, the plan or the error
+/// \return       plan; of kind empty when there are no elements (R26); `try_make_copy_plan` returns the plan or the
+///               error
 /// \throws error  errc::shape or dtype when the views differ; errc::rank or shape for a negative rank or extent;
 ///                errc::read_only (R11); errc::strides when `dst` repeats elements (R29) or the number of strides is
 ///                not the rank; errc::null_data; errc::overflow when the size exceeds 63 bits (R32)

@@ -20,8 +20,8 @@ namespace ferry::inline v0 {
 /// - `deallocate(p, bytes, alignment)`: releases memory; takes the size and alignment that were passed to `allocate`.
 /// - `device()`: returns the device of the memory.
 ///
-/// Copies of a space are handles to the same source; the deleter of a tensor stores a copy. Not required:
-/// host-accessible memory, or thread safety.
+/// Copies of a space are handles to the same source; the deleter of a tensor stores a copy. The memory need not be
+/// host-accessible, and the space need not be thread-safe.
 template <class S>
 concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constructible_v<S> &&
                        requires(S& s, S const& c, void* p, std::size_t n) {
@@ -55,7 +55,7 @@ concept sync_resource = requires(R& r, void* p, std::size_t n) {
 }  // namespace detail
 
 /// A memory resource, which allocates and deallocates by size and alignment and does not specify a device. Satisfied by
-/// std::pmr::memory_resource, and by the resources of Thrust, RMM and `cuda::mr`. Not required: a base class.
+/// std::pmr::memory_resource, and by the resources of Thrust, RMM and `cuda::mr`. No particular base class is required.
 template <class R>
 concept memory_resource_like = detail::plain_resource<R> || detail::fancy_resource<R> || detail::sync_resource<R>;
 

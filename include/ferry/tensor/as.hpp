@@ -24,7 +24,8 @@ namespace detail {
     return check_reach(v, reach, r);
 }
 
-/// The requirements of a typed view. Not template parameters of `check_as`, so that all typed views share its code.
+/// The requirements of a typed view. Passed to `check_as` as a function argument instead of template arguments, so that
+/// all typed views share its code.
 struct as_target {
     data_type dtype;
     std::uint32_t alignment;
@@ -100,7 +101,7 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
 ///
 /// \param v      view; its data, and for a dynamic rank its extents and strides, must outlive the result
 /// \param where  source location for errors
-/// \return       typed view; of `try_as`, the typed view or the error
+/// \return       typed view; `try_as` returns the typed view or the error
 /// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment, with
 ///                the fix in the message; errc::device when both the device and the extents or data are invalid
 #if FERRY_HAS_EXCEPTIONS

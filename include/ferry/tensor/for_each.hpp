@@ -17,7 +17,7 @@ struct element_loop {
     std::int64_t count = 1;   // number of elements of the inner loop,
     std::int64_t stride = 1;  // and the distance between them
 
-    /// Combines trailing dimensions into the inner loop while they have a common stride.
+    /// Merges trailing dimensions into the inner loop while a single stride can traverse them.
     constexpr element_loop(View const& v, F& f) noexcept : view{v}, call{f}, outer{v.rank()} {
         for (; outer > 0; --outer) {
             std::int64_t const extent = v.extent(outer - 1), step = v.stride(outer - 1);
@@ -43,7 +43,8 @@ struct element_loop {
 
 }  // namespace detail
 
-/// Calls a function for each element, in row-major order. Dimensions with a common stride are combined into one loop.
+/// Calls a function for each element, in row-major order. Adjacent dimensions that a single stride can traverse are
+/// merged into one loop.
 ///
 /// \param v  typed view of host memory, of any rank
 /// \param f  function that takes an element as `T&`, or by value for packed types

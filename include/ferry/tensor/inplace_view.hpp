@@ -65,7 +65,7 @@ class inplace_view : public tensor_view {
 
     /// Returns the extents, which this object contains.
     [[nodiscard]] constexpr shape_view shape() const& noexcept { return tensor_view::shape(); }
-    /// Returns the strides, which this object contains; implicit for compact row-major elements.
+    /// Returns the strides, which this object contains; implicit if no strides were passed to the constructor.
     [[nodiscard]] constexpr strides_view strides() const& noexcept { return tensor_view::strides(); }
     /// Returns a read-only view of the same elements.
     [[nodiscard]] constexpr inplace_view as_read_only() const noexcept {

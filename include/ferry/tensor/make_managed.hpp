@@ -17,7 +17,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// An rvalue that can be moved into a tensor. Not required: a view.
+/// An rvalue that can be moved into a tensor. The object need not provide a view.
 template <class Owner>
 concept movable_owner =
     std::move_constructible<Owner> && !std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>;
@@ -50,7 +50,7 @@ template <class Owner, class ViewOf>
 ///                     flags::is_copied if the memory is new (R12)
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
-/// \return             tensor; of `try_make_managed`, the tensor or the error, which is errc::out_of_memory for
+/// \return             tensor; `try_make_managed` returns the tensor or the error, which is errc::out_of_memory for
 ///                     std::bad_alloc
 /// \throws error           errc::argument when the move changes the shape, strides or data type of the view, or the
 ///                         elements are in the object that was moved from; errc::strides when the number of strides
@@ -81,7 +81,7 @@ template <detail::movable_owner Owner, detail::view_function<Owner> ViewOf>
 /// \param bits         flags to add to the flags of the view; flags::is_copied of the view is ignored
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
-/// \return             tensor; of `try_make_managed`, the tensor or the error, which is errc::out_of_memory for
+/// \return             tensor; `try_make_managed` returns the tensor or the error, which is errc::out_of_memory for
 ///                     std::bad_alloc
 /// \throws error           errc::argument when the elements are in the owner; errc::strides when the number of strides
 ///                         is not the rank; errors of `validate`

@@ -82,7 +82,7 @@ class managed_tensor {
     /// Checks the tensor as ferry::as does, and returns a typed view.
     ///
     /// \param where  source location for errors
-    /// \return       typed view; of `try_as`, the typed view or the error
+    /// \return       typed view; `try_as` returns the typed view or the error
     /// \throws error  errors of ferry::as; errc::consumed when empty
 #if FERRY_HAS_EXCEPTIONS
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
@@ -137,8 +137,8 @@ class managed_tensor {
     /// Transfers ownership to a new legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///
     /// \param where  source location for errors
-    /// \return       struct that owns the tensor, whose deleter the caller must call exactly once; of
-    ///               `try_release_legacy`, that struct or the error, which is errc::out_of_memory for std::bad_alloc
+    /// \return       struct that owns the tensor, whose deleter the caller must call exactly once; `try_release_legacy`
+    ///               returns that struct or the error, which is errc::out_of_memory for std::bad_alloc
     /// \throws error           errc::read_only for read-only data (R15); errc::flags for padded elements (R13);
     ///                         errc::consumed when empty
     /// \throws std::bad_alloc  when the allocation fails

@@ -51,14 +51,14 @@ struct standard;
 
 namespace detail {
 
-/// A family for host memory. Not required: the constructors of its mdspans, although `to_mdspan` calls them.
+/// A family for host memory. Does not check for the constructors of its mdspans, which `to_mdspan` calls.
 template <class Family>
 concept host_mdspan_family = requires {
     typename Family::template contiguous<float, 2>;
     typename Family::template strided<float, 2>;
 };
 
-/// A family for device memory, whose accessor prevents host access. Not required: mdspans for the host.
+/// A family for device memory, whose accessor prevents host access. The family need not have mdspans for the host.
 template <class Family>
 concept device_mdspan_family = requires {
     typename Family::template device_contiguous<float, 2>;
@@ -164,7 +164,7 @@ template <class Family, class T, int Rank, access_from Access, layout Layout>
 /// \tparam Family  mdspan_family::standard, one of adapters/mdspan_*.hpp, or another family
 /// \param v      typed view of static rank
 /// \param where  source location for errors
-/// \return       mdspan; of `try_to_mdspan`, the mdspan or the error
+/// \return       mdspan; `try_to_mdspan` returns the mdspan or the error
 /// \throws error  errc::strides for zero or negative strides, and for dimensions that overlap or interleave, which
 ///                layout_stride does not allow (R28, R29)
 #if FERRY_HAS_EXCEPTIONS

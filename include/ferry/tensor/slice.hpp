@@ -12,15 +12,15 @@
 
 namespace ferry::inline v0 {
 
-/// Selects the indices in [first, last) of a dimension, at a distance of `stride`. `range_slice{.stride = 2}` is
-/// NumPy's `::2`. Corresponds to std::range_slice of C++26, which requires a positive stride.
+/// Selects the indices in [first, last) of a dimension, in steps of `stride`. `range_slice{.stride = 2}` is NumPy's
+/// `::2`. Corresponds to std::range_slice of C++26, which requires a positive stride.
 struct range_slice {
     /// The default of `last`: the extent of the dimension.
     static constexpr std::int64_t whole = INT64_MAX;
 
     std::int64_t first = 0;     ///< first index
     std::int64_t last = whole;  ///< index after the last
-    std::int64_t stride = 1;    ///< distance between indices; a negative stride reverses the order, from last - 1
+    std::int64_t stride = 1;    ///< distance between indices; if negative, indices count down from last - 1
 };
 
 /// The type of `full_extent`, which states at compile time that `slice` selects all indices.
@@ -34,8 +34,8 @@ inline constexpr full_extent_t full_extent{};
 
 namespace detail {
 
-/// An argument of `typed_view::slice`: an index (which removes the dimension), a range_slice or full_extent. Not
-/// required: valid bounds.
+/// An argument of `typed_view::slice`: an index (which removes the dimension), a range_slice or full_extent. The bounds
+/// need not be valid.
 template <class S>
 concept slice_argument = integral_index<S> || std::same_as<S, range_slice> || std::same_as<S, full_extent_t>;
 
@@ -105,8 +105,8 @@ struct dimension {
     return true;
 }
 
-/// Returns the elements selected by one index or slice for each dimension; after a report, unspecified elements. Fails
-/// as `select` does, and when the first packed element does not begin on a byte boundary.
+/// Returns the elements selected by one index or slice for each dimension; if an error is reported, the elements are
+/// unspecified. Fails as `select` does, and when the first packed element does not begin on a byte boundary.
 template <class T, int Rank, bool HasStrides, class... Selected>
 [[nodiscard]] constexpr auto slice_of(view_elements<T, Rank, HasStrides> const& all, reporter r, Selected... selected) {
     constexpr int kept = (0 + ... + (integral_index<Selected> ? 0 : 1));

@@ -251,7 +251,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     // clang-format on
 
     /// Returns an iterator to the first element of a view of rank 1: a pointer if the view is contiguous and its type
-    /// is not packed, otherwise a random access iterator that is valid as long as the elements.
+    /// is not packed, otherwise a random access iterator that remains valid as long as the elements do.
     [[nodiscard]] constexpr auto begin() const noexcept
         requires(Access == access_from::host && Rank == 1)
     {
@@ -271,7 +271,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     /// \param rest   index, range_slice or full_extent for each other dimension
     /// \return       view of the same elements, which stores its extents and strides; contiguous if this view is
     ///               contiguous, no argument is a range_slice, and all indices precede all full_extent arguments;
-    ///               of `try_slice`, that view or the error
+    ///               `try_slice` returns that view or the error
     /// \throws error  errc::out_of_range for bounds outside the extent; errc::argument for a stride of 0;
     ///                errc::alignment when the first selected element is packed and does not begin on a byte boundary
 #if FERRY_HAS_EXCEPTIONS

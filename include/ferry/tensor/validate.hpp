@@ -201,7 +201,7 @@ struct byte_reach {
 /// \param bits   flags of the struct; none for a legacy struct
 /// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
-/// \return       of `try_validate`: success, or the error that `validate` throws
+/// \return       `try_validate` returns success, or the error that `validate` throws
 /// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message contains the field, its value
 ///                and the fix
 #if FERRY_HAS_EXCEPTIONS
@@ -223,7 +223,7 @@ inline void validate(DLTensor const& t, flags bits = flags::none, char const* ap
 /// \param t      struct
 /// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
-/// \return       of `try_validate`: success, or the error that `validate` throws
+/// \return       `try_validate` returns success, or the error that `validate` throws
 /// \throws error  errc::version; errors of the overload for a DLTensor
 #if FERRY_HAS_EXCEPTIONS
 inline void validate(DLManagedTensorVersioned const& t, char const* api = "ferry::validate",

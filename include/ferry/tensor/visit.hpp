@@ -58,8 +58,8 @@ constexpr decltype(auto) visit_checked(tensor_view const& v, F& f) {
 /// \param v      view; its data, and for a dynamic rank its extents and strides, must outlive the typed view
 /// \param f      function that takes a `typed_view<T, Rank>` and has the same return type for every T
 /// \param where  source location for errors
-/// \return       result of the function; of `try_visit`, that result or the error. If the function returns a `result`,
-///               `try_visit` has the same type.
+/// \return       result of the function; `try_visit` returns that result or the error. If the function returns a
+///               `result`, `try_visit` returns the same type.
 /// \throws error  errc::dtype for a type that is not in the list, with the list in the message; errors of `as`, such as
 ///                errc::read_only; exceptions from the function propagate
 #if FERRY_HAS_EXCEPTIONS

@@ -12,7 +12,7 @@
 
 namespace ferry::inline v0::detail {
 
-/// The record of a call of `try_f`: the name of the public function, the source location of the call, and the outcome,
+/// The record of a call to `try_f`: the name of the public function, the source location of the call, and the outcome,
 /// which is a success until an error is reported.
 struct record {
     char const* api;

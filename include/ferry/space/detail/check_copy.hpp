@@ -79,7 +79,8 @@ constexpr bool is_laid_out(tensor_view const& v) noexcept { return v.data() != n
     if (dst.is_read_only())
         return report(r, errc::read_only,
                       "the destination is read-only, expected writable memory (R11): copy to another tensor");
-    // Checks the size of padded elements, the larger one. A shape whose product overflows may still be empty.
+    // Checks the size with padded elements, which is at least the packed size. A shape whose product overflows may
+    // still be empty.
     std::int64_t bytes = 0;
     count = 0;
     if (!fits || !checked_multiply(product, bits_per_element(dst.dtype(), true) / 8, bytes))

@@ -19,7 +19,7 @@
 
 namespace ferry::inline v0::detail {
 
-/// The versioned or the legacy struct. Not required: an owner or a deleter.
+/// The versioned or the legacy struct. The struct need not have an owner or a deleter.
 template <class Raw>
 concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::same_as<Raw, DLManagedTensor>;
 

@@ -100,8 +100,7 @@ struct view_elements {
     }
 };
 
-/// A view of U with rank R and layout L converts to a view of T with Rank and Layout. Not required: that the two types
-/// differ.
+/// A view of U with rank R and layout L converts to a view of T with Rank and Layout. The two types may be the same.
 template <class U, class T, int R, int Rank, layout L, layout Layout>
 concept view_convertible = (std::is_same_v<U, T> || std::is_same_v<U const, T>)&&(R == Rank || Rank == dynamic_rank) &&
     (L == Layout || Layout == layout::strided);

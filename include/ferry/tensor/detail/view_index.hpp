@@ -14,7 +14,7 @@
 
 namespace ferry::inline v0::detail {
 
-/// An integer or an unscoped enumerator. Not required: that it fits in std::int64_t.
+/// An integer or an unscoped enumerator. The value need not fit in std::int64_t.
 template <class I>
 concept integral_index =
     (std::integral<I> || std::is_enum_v<I>) && std::convertible_to<I, std::int64_t> && !std::same_as<I, bool>;

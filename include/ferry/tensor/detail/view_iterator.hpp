@@ -8,8 +8,8 @@
 
 namespace ferry::inline v0::detail {
 
-/// A random access iterator over a view of rank 1. Stores the view, so that it is valid as long as the elements. The
-/// position is an index, because elements with stride 0 have the same address.
+/// A random access iterator over a view of rank 1. Stores the view, so that the iterator remains valid as long as the
+/// elements do. The position is an index, because elements with stride 0 have the same address.
 template <class View>
 class view_iterator {
    public:

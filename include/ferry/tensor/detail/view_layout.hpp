@@ -17,7 +17,7 @@ struct stored_dims {
     constexpr operator strides_view() const noexcept { return {values, Rank}; }
 };
 
-/// Replaces strides that are not stored.
+/// Empty placeholder for strides that are not stored.
 struct implicit_strides {
     constexpr operator strides_view() const noexcept { return {}; }
 };
