@@ -80,7 +80,8 @@ struct eigen_map {
 
 }  // namespace detail
 
-/// Eigen::Matrix, Array and Tensor: `ferry::shaped{std::move(m)}` owns the object, of dynamic or fixed size.
+/// Eigen::Matrix, Array and Tensor: `ferry::shaped{std::move(m)}` owns the object, whether its size is dynamic or
+/// fixed.
 template <class S, int R, int C, int O, int MR, int MC>
 struct shaped_traits<Eigen::Matrix<S, R, C, O, MR, MC>> : detail::eigen_dense<Eigen::Matrix<S, R, C, O, MR, MC>>,
                                                           detail::eigen_owner<Eigen::Matrix<S, R, C, O, MR, MC>> {};
@@ -91,7 +92,8 @@ template <class S, int N, int O, class I>
 struct shaped_traits<Eigen::Tensor<S, N, O, I>> : detail::eigen_tensor<Eigen::Tensor<S, N, O, I>>,
                                                   detail::eigen_owner<Eigen::Tensor<S, N, O, I>> {};
 /// Eigen::Map: `ferry::shaped{map}` references the elements, which must outlive every tensor that shares them. An
-/// rvalue map is copied or refused (D13). A map of const elements is exported read-only (R11).
+/// rvalue map is never shared: it is copied if the request permits a copy, and refused otherwise (D13). A map of const
+/// elements is exported read-only (R11).
 template <class M, int A, class S>
 struct shaped_traits<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>,
                                             detail::eigen_map<Eigen::Map<M, A, S>> {};

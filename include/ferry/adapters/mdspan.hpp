@@ -42,7 +42,7 @@ struct mdspan_layout {
     static typename Mdspan::element_type* data(Mdspan const& m) noexcept { return m.data_handle(); }
 };
 
-/// An mdspan whose layout always has strides. Not required: dense or distinct elements.
+/// An mdspan whose layout always has strides. The elements need not be dense or distinct.
 template <class Mdspan>
 concept strided_mdspan = element<typename Mdspan::value_type> && Mdspan::mapping_type::is_always_strided();
 
@@ -50,8 +50,9 @@ concept strided_mdspan = element<typename Mdspan::value_type> && Mdspan::mapping
 
 #if FERRY_HAS_STD_MDSPAN
 /// std::mdspan: `ferry::shaped{m}` references the elements, which must outlive every tensor that shares them. An rvalue
-/// mdspan is copied or refused (D13). An mdspan of const elements is exported read-only (R11). Supports any strided
-/// layout, but only the default accessor, because other accessors may return elements that are not in memory.
+/// mdspan is never shared: it is copied if the request permits a copy, and refused otherwise (D13). An mdspan of const
+/// elements is exported read-only (R11). Supports any strided layout, but only the default accessor, because other
+/// accessors may return elements that are not in memory.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<std::mdspan<T, Extents, Layout>>
 struct shaped_traits<std::mdspan<T, Extents, Layout>> : detail::mdspan_layout<std::mdspan<T, Extents, Layout>> {};

@@ -79,8 +79,9 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 /// for such tensors.
 ///
 /// A matrix over memory of the caller, such as `cv::Mat(rows, columns, type, data)`, has no reference count and does
-/// not own its elements. As an rvalue, it is copied or refused, like a std::span (D13). Export
-/// `ferry::shaped{mat.clone()}` instead, or export the matrix as an lvalue and keep the memory alive.
+/// not own its elements. As an rvalue, it is copied if the request permits a copy, and refused otherwise, like a
+/// std::span (D13). Export `ferry::shaped{mat.clone()}` instead, or export the matrix as an lvalue and keep the memory
+/// alive.
 template <>
 struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;

@@ -38,7 +38,7 @@ namespace ferry::inline v0 {
 template <class Owner>
 struct shaped_traits;
 
-/// A type with a specialisation of `shaped_traits`. Not required: a copy constructor.
+/// A type with a specialisation of `shaped_traits`. The type need not be copyable.
 template <class Owner>
 concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
     { shaped_traits<Owner>::describe(a, list, list) } -> std::same_as<int>;

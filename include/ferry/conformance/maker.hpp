@@ -13,7 +13,7 @@ namespace ferry::inline v0::conformance {
 /// (true for bool; for complex types, the real parts; for FP8, an adjacent value if the type cannot represent the
 /// number). The kit does not read opaque handles, vectors, float8_e3m4, float128 or elements of fewer than 8 bits,
 /// which may have any value. May throw any exception for a shape that the library does not support; the kit then uses
-/// other shapes. Not required: support for any particular rank or layout.
+/// other shapes. No particular rank or layout need be supported.
 template <class Make, class Array>
 concept makes_shapes = requires(Make& make, shape_view shape) {
     { make(shape) } -> std::same_as<Array>;

@@ -29,7 +29,7 @@ class sim_device {
     };
 
    public:
-    /// Constructs a device without memory and streams.
+    /// Constructs a device that has no memory and no streams.
     ///
     /// \param dev  simulated device
     explicit sim_device(device dev) noexcept : device_{dev} {}

@@ -188,7 +188,8 @@ struct interned_names {
 /// Converts a stream to the number that `__dlpack__` expects.
 ///
 /// \param token  token
-/// \return       new reference to an integer, -1 for no_sync(); null, which represents None, for none()
+/// \return       new reference to an integer, -1 for no_sync(); null, which represents None, for a token without a
+///               stream
 [[nodiscard]] inline reference to_number(stream_token token) {
     if (token.is_none()) return {};
     return reference{token.is_no_sync() ? PyLong_FromLong(-1) : PyLong_FromUnsignedLongLong(token.native_handle())};

@@ -151,8 +151,8 @@ struct array_interface {
     }
 };
 
-/// Reads the `__cuda_array_interface__`, of any version, of an object; returns std::nullopt if the object has none.
-/// With `allow_bits`, typestr may be "<t1" or "|t1", one bit for each element of a mask.
+/// Reads the `__cuda_array_interface__` of an object, in any version; returns std::nullopt if the object has none. With
+/// `allow_bits`, typestr may be "<t1" or "|t1", one bit for each element of a mask.
 /// \throws error_is_set  BufferError: another byte order (R20), a type without a DLPack data type (R16), or strides
 ///                       that are not multiples of the element size (R30);  ValueError: a malformed interface
 [[nodiscard]] inline std::optional<array_interface> read_array_interface(PyObject* x, bool allow_bits = false) {

@@ -130,7 +130,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 /// \param c  column; only its type is read
 /// \return   new reference
 /// \throws error_is_set    the capsule cannot be created
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_schema_capsule(column_view c) {
     ArrowSchema schema{};
     to_arrow_schema(c, &schema);
@@ -144,7 +144,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 /// \return   new reference to a tuple
 /// \throws error_is_set    the capsules cannot be created
 /// \throws error           errc::not_accessible: the host cannot read the memory
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_array_capsules(column const& c) {
     ArrowArray array{};
     to_arrow(c, &array);
@@ -158,7 +158,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 /// \param c  column
 /// \return   new reference to a tuple
 /// \throws error_is_set    the capsules cannot be created
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_device_array_capsules(column const& c) {
     ArrowDeviceArray array{};
     to_arrow(c, &array);
@@ -171,7 +171,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 /// \param stream  stream; moved from, and released on failure
 /// \return        new reference
 /// \throws error_is_set    the capsule cannot be created
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_stream_capsule(ArrowArrayStream& stream) {
     return detail::make_arrow_capsule(detail::owned_struct{stream}).release();
 }

@@ -120,7 +120,7 @@ template <class BackEnd>
         if (a->device_type != static_cast<std::int32_t>(device_type::cpu)) {
             borrowed_struct type{s};
             borrowed_struct data{a};
-            without_gil const released;  // waits for the device
+            without_gil const released;  // from_arrow waits for the device
             return preserve_errors(from_arrow(data.get(), type.get(), b));
         }
     }
@@ -128,8 +128,9 @@ template <class BackEnd>
 }
 
 /// Reads all chunks of a stream, without the GIL, because the producer may need it on another thread.
-/// \throws error_is_set  OSError with the text of the stream
-/// \throws error         errc::argument: EINVAL;  out_of_memory: ENOMEM;  as from_arrow_stream and read_all
+/// \throws error_is_set  OSError with the error message of the stream
+/// \throws error         errc::argument if the stream reports EINVAL;  out_of_memory if it reports ENOMEM;  as
+///                       from_arrow_stream and read_all
 [[nodiscard]] inline column import_stream(reference const& method) {
     constexpr auto name = "__arrow_c_stream__";
     reference const capsule = call_method(method);

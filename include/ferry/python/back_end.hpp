@@ -34,7 +34,7 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
     }
 
    private:
-    /// Minimum size, in bytes, of host copies that release the GIL. Smaller copies end before another thread could
+    /// Minimum size, in bytes, of host copies that release the GIL. Smaller copies finish before another thread can
     /// acquire the GIL.
     static constexpr std::int64_t release_threshold = 64 * 1024;
 };

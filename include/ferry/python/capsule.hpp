@@ -81,7 +81,7 @@ template <ferry::detail::managed_struct Raw>
 /// Imports the tensor of a capsule, versioned or legacy, regardless of the requested version (R58). A legacy tensor is
 /// read-only (R15). The capsule is consumed (R63). Requires the GIL.
 ///
-/// \param capsule  DLPack capsule; consumed and other capsules are left unchanged
+/// \param capsule  DLPack capsule; left unchanged if it has been consumed or is another kind of capsule
 /// \return         tensor
 /// \throws error_is_set  TypeError: not a capsule;  ValueError: not a DLPack capsule, or a consumed one
 /// \throws error  as ferry::from_dlpack; the deleter has run

@@ -32,8 +32,8 @@ struct array_traits<python::detail::column_numbers> {
 
 namespace python::detail {
 
-/// Exports a column as a new capsule with the tensor that to_tensor returns, shared and read-only or as a copy,
-/// according to the arguments.
+/// Exports the tensor that to_tensor returns for a column, in a new capsule. The arguments determine whether the tensor
+/// is shared and read-only, or copied.
 /// \throws error_is_set  a Python error
 /// \throws error         as to_tensor and ferry::to_dlpack;  errc::copy_needed: booleans with copy=False
 template <class BackEnd>

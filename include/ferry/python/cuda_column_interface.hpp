@@ -1,4 +1,4 @@
-// ferry: imports and exports columns in CUDA memory through `__cuda_array_interface__`; validity is the mask.
+// ferry: imports and exports columns in CUDA memory through `__cuda_array_interface__`, with validity as the mask.
 #pragma once
 
 #include <ferry/python/column_array_interface.hpp>
@@ -26,7 +26,7 @@ namespace ferry::inline v0::python {
 /// \throws error         errc::rank, dtype, shape: not a column of numbers or bools with one flag per element;
 ///                       device: the mask is on another device;  foreign_pointer: not CUDA memory;  no_driver: no CUDA
 ///                       driver;  no_backend: the back end does not reach the device
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] std::optional<column> column_from_cuda_array_interface(PyObject* x, BackEnd&& b, stream_token on = {}) {

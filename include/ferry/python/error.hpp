@@ -70,7 +70,7 @@ inline void replace_error(char const* text) noexcept {
     return cached;
 }
 
-/// Sets a Python error with a text that may not be valid UTF-8; U+FFFD replaces invalid bytes. Requires the GIL.
+/// Sets a Python error with a message that may not be valid UTF-8; U+FFFD replaces invalid bytes. Requires the GIL.
 ///
 /// \param type  exception class
 /// \param text  message

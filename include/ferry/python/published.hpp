@@ -35,7 +35,7 @@ struct published {
 ///
 /// \param type  type
 /// \return      the attributes found
-/// \throws error_is_set  an exception of the comparison of a key
+/// \throws error_is_set  an exception raised by the comparison of a key
 [[nodiscard]] inline published find_published(PyTypeObject* type) {
     Py_XINCREF(type->tp_mro);
     reference const bases{type->tp_mro};
@@ -75,7 +75,7 @@ struct published {
 /// \param object  object
 /// \param name    name
 /// \return        the attribute; null, without a Python error, after an AttributeError
-/// \throws error_is_set  any other exception of the look-up
+/// \throws error_is_set  any other exception that the look-up raises
 [[nodiscard]] inline reference find_attribute(PyObject* object, PyObject* name) {
     reference found{call_python([&] { return PyObject_GetAttr(object, name); })};
     if (found) return found;
@@ -147,7 +147,7 @@ class producer_cache {
 ///
 /// \param type  type
 /// \return      the attributes found
-/// \throws error_is_set  an exception of the comparison of a key
+/// \throws error_is_set  an exception raised by the comparison of a key
 [[nodiscard]] inline published published_by(PyTypeObject* type) {
     auto const& cache = producer_cache::known();
     return cache.knows(type) ? cache.published_by(type) : find_published(type);
@@ -159,7 +159,7 @@ class producer_cache {
 /// \param object  object
 /// \param type    protocols that the type of `object` publishes
 /// \return        the table, which has static storage duration; null if there is no usable table
-/// \throws error_is_set  an exception of the look-up
+/// \throws error_is_set  an exception that the look-up raises
 [[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object, published const& type) {
     if (!type.table) return nullptr;
     // A capsule identifies its contents. The integer that DLPack 1.2 used instead could be an invalid address.
@@ -192,7 +192,7 @@ class producer_cache {
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes, searched just before this call
 /// \return      whether it has `__dlpack__`
-/// \throws error_is_set  an exception of the look-up other than AttributeError
+/// \throws error_is_set  an exception that the look-up raises, other than AttributeError
 [[nodiscard]] inline bool has_dlpack(PyObject* x, published const& type) {
     auto* const type_object = Py_TYPE(x);
     if (producer_cache::known().knows(type_object)) return true;

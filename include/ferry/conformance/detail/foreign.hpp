@@ -35,7 +35,7 @@ class foreign {
             if (how == element_layout::backwards && shape[i] > 0) first += (shape[i] - 1) * step;
             if (shape[i] > 0) step *= shape[i];
         }
-        raw_.version = {1, how == element_layout::null_strides ? 1u : 3u};  // R24: strides are required since 1.2
+        raw_.version = {1, how == element_layout::null_strides ? 1u : 3u};  // R24: strides have been required since 1.2
         raw_.manager_ctx = this;
         raw_.deleter = [](DLManagedTensorVersioned* self) { ++static_cast<foreign*>(self->manager_ctx)->releases_; };
         first_ = first * bits_per_element(type) / 8;

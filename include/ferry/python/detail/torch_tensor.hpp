@@ -59,7 +59,7 @@ namespace ferry::inline v0::python::detail {
 ///
 /// \param x     tensor
 /// \param type  protocols that the type of `x` publishes
-/// \throws error_is_set  BufferError; an exception of the tensor
+/// \throws error_is_set  BufferError; an exception raised by a method of the tensor
 inline void require_plain(PyObject* x, published const& type) {
     if (!type.overrides_torch && is_true(torch_property(x, type, names().requires_grad)))
         raise(PyExc_BufferError, "from_dlpack: the tensor requires a gradient, which DLPack cannot represent: import "
@@ -81,7 +81,7 @@ inline constexpr char const* without_memory =
 ///
 /// \param x     tensor
 /// \param type  protocols that the type of `x` publishes
-/// \throws error_is_set  BufferError; an exception of the tensor
+/// \throws error_is_set  BufferError; an exception raised by a method of the tensor
 inline void require_unconjugated(PyObject* x, published const& type) {
     if (is_true(call_torch(x, type, names().is_conj))) raise(PyExc_BufferError, conjugated);
 }
@@ -112,7 +112,7 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 /// \param type        protocols that the type of `x` publishes
 /// \param v           its export, without a copy
 /// \param is_certain  whether the storage is queried for every address
-/// \throws error_is_set  BufferError; an exception of the tensor
+/// \throws error_is_set  BufferError; an exception raised by a method of the tensor
 /// \throws error         as ferry::validate
 inline void require_memory(PyObject* x, published const& type, tensor_view const& v, bool is_certain) {
     constexpr auto lowest_usual = std::uint64_t{1} << 46;
