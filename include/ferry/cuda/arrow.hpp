@@ -41,7 +41,7 @@ struct arrow_back_end : system_back_end {
     /// Makes later work on `on` wait for an event. Without a stream, blocks the host until the event has completed.
     ///
     /// \param event  a `cudaEvent_t*`; its event may belong to any device
-    /// \param on     stream that waits, or stream_token::none() for the host
+    /// \param on     stream that waits; without one, the host waits
     /// \throws error  errc::argument for a null event; errc::stream, capturing; errors of CUDA
     void wait_for_event(void* event, device, stream_token on) const {
         auto const handle = *static_cast<cudaEvent_t const*>(event);

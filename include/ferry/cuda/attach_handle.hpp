@@ -32,7 +32,7 @@ namespace ferry::inline v0::cuda {
 /// \throws error           errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform;
 ///                         errc::device when the layout's device is not a CUDA device; errc::out_of_range when the
 ///                         tensor exceeds the allocation; errors of `validate` for the layout
-/// \throws std::bad_alloc  when there is no host memory
+/// \throws std::bad_alloc  when host memory cannot be allocated
 [[nodiscard]] inline managed_tensor attach_handle(ipc_handle const& handle, std::uint64_t byte_offset,
                                                   tensor_view const& layout,
                                                   std::source_location where = std::source_location::current()) {

@@ -47,8 +47,8 @@ inline void queue(batch& b, cudaStream_t s) {
           "cudaMemcpyBatchAsync");
 }
 
-/// Queues a batch on `on`. A batch on the legacy default stream runs on the stream that `make_stream` returns, ordered
-/// after and before `on`.
+/// Queues a batch on `on`. A batch on the legacy default stream runs on the stream that `make_stream` returns, after
+/// the earlier work on `on` and before its later work.
 template <class MakeStream>
 void queue_on(batch& b, stream_token on, MakeStream make_stream) {
     if (on.which() != stream_token::kind::legacy_default) return queue(b, handle_of(on));
@@ -84,17 +84,17 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 }  // namespace detail
 
 /// Copies scattered pieces of device, pinned or managed memory with one call of cudaMemcpyBatchAsync. Takes less than
-/// half the time of a cudaMemcpyAsync for each piece (docs/cuda.md, "Measured"); for many small pieces, `pack_pieces`
+/// half the time of one cudaMemcpyAsync call per piece (docs/cuda.md, "Measured"); for many small pieces, `pack_pieces`
 /// (pack.hpp) is faster.
 ///
 /// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The driver does
-/// not accept the legacy default stream for a batch: the batch then runs on a stream made for the call, which is
-/// ordered after and before the legacy default stream. Does not enable peer access.
+/// not accept the legacy default stream for a batch: the batch then runs on a stream made for the call, after the
+/// earlier work on the legacy default stream and before its later work. Does not enable peer access.
 ///
-/// \param pieces  copies; no destination may overlap a source or another destination; read only during the call
+/// \param pieces  copies, accessed only during the call; no destination may overlap a source or another destination
 /// \param on      CUDA stream
 /// \throws error           errc::stream, capturing; errors of CUDA. On failure nothing is queued
-/// \throws std::bad_alloc  when there is no host memory. On failure nothing is queued
+/// \throws std::bad_alloc  when host memory cannot be allocated. On failure nothing is queued
 inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::require_stream(on, "ferry::cuda::copy_batch");
     std::int32_t const device_id = detail::device_of(on, "ferry::cuda::copy_batch");

@@ -68,7 +68,7 @@ inline constexpr staging small_touched{4, 4, 512 * kib, true};
 inline constexpr staging medium_touched{8, 4, mib, true};
 /// The last chunks are divided, because copying them out of the slots overlaps no transfer.
 inline constexpr staging large_touched{8, 4, 2 * mib, true, 4};
-/// Unpopulated destination: the kernel has just zeroed each page in the cache, so cached stores are faster.
+/// Unpopulated destination: the operating system has just zeroed each page in the cache, so cached stores are faster.
 inline constexpr staging small_fresh{8, 2, 512 * kib, false};
 inline constexpr staging large_fresh{64, 2, 2 * mib, false};
 inline constexpr std::size_t large_upload_from = 128 * mib;

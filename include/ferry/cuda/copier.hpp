@@ -61,8 +61,8 @@ struct copier_options {
 
 /// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots.
 ///
-/// Threads start, and slots and bounce buffers are pinned, when a copy first needs them; they exist as long as the
-/// copier. The destructor finishes queued jobs and joins the threads; no other call may be in progress when it runs.
+/// Threads start, and slots and bounce buffers are pinned, when a copy first needs them; they exist until the copier is
+/// destroyed. The destructor finishes queued jobs and joins the threads; no other call may be in progress when it runs.
 /// Memory that the copier allocated may outlive it. Thread-safe: one copier suffices for a program.
 class copier {
    public:
@@ -96,7 +96,7 @@ class copier {
     /// \param on     stream on which device memory is first used; see `memory`
     /// \return       memory that may outlive the copier
     /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
-    /// \throws std::bad_alloc  when there is no host memory
+    /// \throws std::bad_alloc  when host memory cannot be allocated
     [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
         copier_memory made{d, bytes, on, pinned_};
         if (d.type == device_type::cpu && bytes >= detail::huge_from) untouched_.add(made.data());
@@ -121,7 +121,7 @@ class copier {
     /// \return      true when the copy is complete, false when it is queued
     /// \throws error              errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, including when
     ///                            the stream belongs to neither device; errors of CUDA
-    /// \throws std::bad_alloc     when there is no host memory
+    /// \throws std::bad_alloc     when host memory cannot be allocated
     /// \throws std::system_error  when no thread can be started
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         if (plan.kind == copy_kind::empty) return true;

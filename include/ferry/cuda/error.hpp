@@ -9,7 +9,7 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Whether the error is sticky: the context is corrupt or destroyed, and every later call of the process fails.
+/// Whether the error is sticky: the context is corrupt or destroyed, and every later CUDA call in the process fails.
 [[nodiscard]] constexpr bool is_sticky(cudaError_t e) noexcept {
     switch (e) {
         case cudaErrorIllegalAddress:

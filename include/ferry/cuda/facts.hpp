@@ -15,8 +15,8 @@ namespace ferry::inline v0::cuda {
 ///
 /// \param p      any address
 /// \param where  source location reported by errors
-/// \return       cpu for pageable memory; cuda_host, cuda_managed or cuda with the id of the device, which exports of
-///               pinned and managed memory do not contain (R35)
+/// \return       cpu for pageable memory; cuda_host, cuda_managed or cuda with the id of the device. Exports of pinned
+///               and managed memory contain the id 0 instead (R35).
 /// \throws error  errc::device for memory of a context other than the primary context of its device, which the runtime
 ///                cannot use; errc::no_driver; errors of CUDA
 [[nodiscard]] inline device device_of_pointer(void const* p,

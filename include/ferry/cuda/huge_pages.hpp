@@ -40,7 +40,8 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
     return madvise(begin, bytes, populate_write) == 0;
 }
 
-/// Returns whether most pages of a range are unpopulated, from a sample of 7; false when the kernel does not report it.
+/// Returns whether most pages of a range are unpopulated, from a sample of 7; false when the operating system does not
+/// report it.
 [[nodiscard]] inline bool is_untouched(void const* p, std::size_t bytes) noexcept {
     constexpr std::size_t probes = 7;
     auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -65,7 +66,7 @@ struct fresh_host_space {
     /// \param bytes      size
     /// \param alignment  a power of two
     /// \return           memory, to be passed to `deallocate` with the same size and alignment
-    /// \throws std::bad_alloc  when there is no memory
+    /// \throws std::bad_alloc  when the allocation fails
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
         if (bytes < detail::huge_from || alignment > detail::huge_page) return host_space{}.allocate(bytes, alignment);
         if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc{};

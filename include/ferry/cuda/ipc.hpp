@@ -152,7 +152,7 @@ class exported_allocation {
     /// Makes a stream of this process wait until the data is ready; other processes open the event. Without a stream,
     /// blocks the host.
     ///
-    /// \param on  stream that waits, none() for the host, or no_sync() to do nothing
+    /// \param on  stream that waits, {} for the host, or stream_token::no_sync() to do nothing
     /// \throws error  errc::stream, capturing; errors of CUDA
     void wait_ready(stream_token on) const {
         if (!ready_ || on.is_no_sync()) return;
@@ -173,7 +173,7 @@ class exported_allocation {
     /// Makes a stream wait for an importer's work. Without a stream, blocks the host.
     ///
     /// \param done  handle that the importer sent
-    /// \param on    stream that waits, or none()
+    /// \param on    stream that waits; {} for the host
     /// \return      false when the event cannot be opened or waited for
     [[nodiscard]] bool order_after(ipc::event_handle const& done, stream_token on) const noexcept {
         try {
@@ -222,7 +222,7 @@ class opened_allocation {
     /// Makes a stream wait until the exporter's data is ready. Without a stream, blocks the host.
     ///
     /// \param m   the exporter's description, with its event
-    /// \param on  stream that waits, none() for the host, or no_sync() to do nothing
+    /// \param on  stream that waits, {} for the host, or stream_token::no_sync() to do nothing
     /// \throws error  errc::bad_descriptor, stale_handle, same_process, unsupported_platform, stream, capturing; errors
     ///                of CUDA
     void wait_ready(wire::memory const& m, stream_token on) const {
@@ -236,7 +236,7 @@ class opened_allocation {
     /// event cannot be recorded: the host then waits for `on`. Without a stream, there is nothing to record: the owner
     /// must release the memory after its last access (R50). Not thread-safe.
     ///
-    /// \param on   stream that uses the memory, or none()
+    /// \param on   stream that uses the memory; {} for none
     /// \param out  handle of the event, set when the result is true
     /// \return     true when the exporter must wait for `out`
     /// \throws error  errc::stream, capturing; errors of CUDA
@@ -314,13 +314,13 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return nullptr;
     }
 
-    /// Allocates memory that can be shared: by cudaMalloc, in whole blocks of 2 MiB, so that its handle exposes no
-    /// other allocation. The bytes after the first `bytes` may hold freed data and are set to 0, before later work on
-    /// `on` runs or, without a stream, before the call returns.
+    /// Allocates shareable memory with cudaMalloc, in whole blocks of 2 MiB, so that its handle exposes no other
+    /// allocation. The bytes after the first `bytes` may hold freed data and are set to 0, before later work on `on`
+    /// runs or, without a stream, before the call returns.
     ///
     /// \param d      device of the memory
     /// \param bytes  size
-    /// \param on     stream on which the memory is first used, or none()
+    /// \param on     stream on which the memory is first used; {} for none
     /// \return       owner of the memory
     /// \throws error  errc::out_of_memory, device, capturing, stream; errors of CUDA
     [[nodiscard]] buffer<device_space> allocate_exportable(device d, std::size_t bytes, stream_token on) const {
@@ -341,7 +341,7 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     ///
     /// \param r         bytes to share
     /// \param d         device of the memory
-    /// \param ready_on  stream on which the data is ready, or none()
+    /// \param ready_on  stream on which the data is ready; {} if the data is ready already
     /// \return          description and ready event; without an event when the host waited because none was free
     /// \throws error  errc::not_exportable, out_of_range, device, stream, capturing; errors of `allocation_of`; errors
     ///                of CUDA

@@ -118,8 +118,8 @@ class ipc_event_pool {
 
     /// Takes an event whose recorded work has completed, or creates one.
     ///
-    /// \return  the event; std::nullopt when no event is free and no further event may or can be created; the host must
-    ///          then wait for the stream instead
+    /// \return  the event; std::nullopt when no event is free and no further event can be created. The host must then
+    ///          wait for the stream instead.
     /// \throws error  errc::context_lost, no_driver
     [[nodiscard]] std::optional<ipc_event> take() {
         {

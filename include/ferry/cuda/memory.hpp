@@ -30,9 +30,9 @@ class memory {
     ///
     /// \param dev    device of the memory: cuda, cuda_host, cuda_managed or cpu
     /// \param bytes  size
-    /// \param on     stream on which the memory is first used, or none()
+    /// \param on     stream on which the memory is first used; {} for none
     /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
-    /// \throws std::bad_alloc  when there is no host memory
+    /// \throws std::bad_alloc  when host memory cannot be allocated
     memory(ferry::device dev, std::size_t bytes, stream_token on) : device_{dev}, bytes_{bytes} {
         if (!uses_cuda_streams(dev.type) && dev.type != device_type::cpu)  // mutant: cuda_memory_type
             ferry::detail::fail(errc::device, "ferry::cuda::memory",

@@ -29,8 +29,8 @@ inline void store_line(std::byte* to, std::byte const* from) noexcept {
 
 /// Copies `n` bytes that will not be read soon. A non-temporal store does not read its cache line first, so that a
 /// copied line causes two memory accesses instead of three; memory traffic limits the bandwidth when several threads
-/// copy. Such stores are slower on pages that the kernel has just zeroed, which are in the cache. Writes nothing
-/// outside [dst, dst + n). The writes are visible to devices and to threads synchronised with the return of the
+/// copy. Such stores are slower on pages that the operating system has just zeroed, which are in the cache. Writes
+/// nothing outside [dst, dst + n). The writes are visible to devices and to threads synchronised with the return of the
 /// function. Calls memcpy on processors without such stores.
 inline void copy_non_temporal(void* dst, void const* src, std::size_t n) noexcept {
 #if defined(__SSE2__)
@@ -46,7 +46,7 @@ inline void copy_non_temporal(void* dst, void const* src, std::size_t n) noexcep
     d += head;
     s += head;
     n -= head;
-    // Four pages in turn: four read streams are in flight.
+    // Alternates between four pages, so that four sequential reads are in progress.
     constexpr std::size_t page = 4096, pages = 4;
     for (; n >= pages * page; n -= pages * page, d += pages * page, s += pages * page)
         for (std::size_t at = 0; at < page; at += line)

@@ -97,16 +97,16 @@ struct pack_library {
 /// elements. Contiguous plans become a cudaMemcpyAsync. Thread-safe.
 ///
 /// Both sides must be accessible from the stream's device: its own memory, managed or pinned memory, or memory of a
-/// peer, for which access is enabled. They must not overlap, and must stay valid until the kernel has run. Writes only
-/// the destination's elements.
+/// peer, to which the call enables access. They must not overlap, and must stay valid until the kernel has run. Writes
+/// only the destination's elements.
 ///
 /// Does not block and allocates nothing. A default stream belongs to the current device; other streams may belong to
 /// any device, except that a captured stream must belong to the current one. The current device does not change.
 ///
 /// The driver compiles the kernels of a word size for a device at the first call that needs them, which takes much
 /// longer than a copy, and caches them on disk: make that call outside a capture. `pack_compiled` (pack.cuh) compiles
-/// nothing at run time. Bit layouts whose loops interleave in the destination, without being nested, are copied by a
-/// single thread.
+/// nothing at run time. Plans in bits are copied by a single thread if, in the destination, the stride of a loop is
+/// smaller than the range that its inner loops span.
 ///
 /// \param plan  copy to execute
 /// \param dst   first element of the view that is the plan's destination

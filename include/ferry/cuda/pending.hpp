@@ -83,8 +83,8 @@ class pending {
     stream_token on_;
 };
 
-/// Copies a tensor without blocking the host, into device, pinned (type 3) or managed (type 13) memory; the host may
-/// read the latter two after `get` (R48).
+/// Copies a tensor without blocking the host, into device, pinned (cuda_host) or managed (cuda_managed) memory; the
+/// host may read the latter two after `get` (R48).
 ///
 /// Queued on `on`, after all work that is already queued on `ready_on`. The copy is row-major, writable and flagged
 /// is_copied (R12). Owns `source` on success, until the copy has completed; on failure the caller still owns it and
@@ -99,7 +99,7 @@ class pending {
 /// \return          the copy; take it with `get`
 /// \throws error  errc::device for a copy to pageable memory (use `to_host`); errc::stream, consumed, capturing,
 ///                no_backend; errors of the back end
-/// \throws std::bad_alloc  when there is no host memory
+/// \throws std::bad_alloc  when host memory cannot be allocated
 template <back_end BackEnd>
 [[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on,
                                                  stream_token on = {},

@@ -104,7 +104,7 @@ class reaper {
 /// \param by      reaper, whose `poll` or destructor releases the tensor
 /// \param tensor  tensor to release
 /// \throws error           errc::stream, capturing; errors of CUDA
-/// \throws std::bad_alloc  when there is no host memory
+/// \throws std::bad_alloc  when host memory cannot be allocated
 inline void release_after(stream_token on, reaper& by, managed_tensor&& tensor) {
     detail::require_stream(on, "ferry::cuda::release_after");
     if (tensor) by.add(on.on_device(tensor.device()), std::move(tensor));  // mutant: cuda_release_device

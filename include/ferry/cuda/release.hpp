@@ -42,7 +42,7 @@ inline void free_deferred(std::int32_t device_id) {
 }
 
 /// Frees memory in the order of its device's legacy default stream. Does not block and invalidates no capture. Leaks
-/// the memory after CUDA has shut down, or if there is no host memory to defer the release (R66).
+/// the memory after CUDA has shut down, or if host memory for the deferred release cannot be allocated (R66).
 inline void release_on_legacy(void* p, std::int32_t device_id) noexcept {
     try {
         device_guard const on{device_id};

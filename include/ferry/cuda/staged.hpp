@@ -71,7 +71,7 @@ void populate_pages_ahead(staged_job const& job, std::size_t page, Make make) no
     }
 }
 
-/// A lane's pinned slots, with asynchronous copies between a slot and the device. Not required: CUDA.
+/// A lane's pinned slots, with asynchronous copies between a slot and the device. A link need not use CUDA.
 template <class L>
 concept link = requires(L& l, L const& c, int slot, void* to, void const* from, std::size_t n) {
     { c.slots() } -> std::same_as<int>;

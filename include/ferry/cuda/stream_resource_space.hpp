@@ -44,7 +44,8 @@ concept stream_last_resource = requires(R& r, void* p, std::size_t n, cudaStream
 }  // namespace detail
 
 /// A stream-ordered memory resource, recognised by its member functions: those of `cuda::mr` and RMM, and user-defined
-/// ones. Its stream type must be constructible from cudaStream_t. Not required: a base class or a device.
+/// ones. Its stream type must be constructible from cudaStream_t. It needs neither a particular base class nor a
+/// device.
 template <class R>
 concept stream_ordered_resource =
     detail::stream_first_resource<R> || detail::async_resource<R> || detail::stream_last_resource<R>;
@@ -71,12 +72,11 @@ class stream_resource_space {
     stream_resource_space(Resource& resource, stream_ref on, std::int32_t device_id) noexcept
         : resource_{&resource}, on_{on}, device_id_{device_id} {}
 
-    /// Allocates memory for later work on the stream.
+    /// Allocates memory for later work on the stream. Exceptions from the resource propagate.
     ///
     /// \param bytes      size
     /// \param alignment  a power of two; at most 256 for resources without an alignment argument
     /// \return           device memory
-    /// \throws  the exceptions of the resource
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
         if constexpr (detail::stream_first_resource<Resource>) return resource_->allocate(on_.get(), bytes, alignment);
         else if constexpr (detail::async_resource<Resource>)

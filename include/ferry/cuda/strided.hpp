@@ -13,7 +13,7 @@ namespace ferry::inline v0::cuda::detail {
 /// Returns the number of bits or bytes that one unit of a plan writes; it reads `unit` bits or bytes.
 [[nodiscard]] constexpr std::int64_t written(copy_plan const& p) noexcept { return p.unit + p.zero_bits; }
 
-/// Whether the units of one side of a plan, none repeated by a stride of 0, add up to the size of the range that they
+/// Whether no stride of one side of a plan is 0, and the units of that side add up to the size of the range that they
 /// span. A destination is then dense; for a source, use `is_dense_source`.
 [[nodiscard]] constexpr bool is_dense(copy_plan const& p, std::int64_t offset, std::int64_t const* strides,
                                       std::int64_t unit) noexcept {
@@ -30,8 +30,8 @@ namespace ferry::inline v0::cuda::detail {
     return covered == high - low;
 }
 
-/// Whether a source covers every byte between its first and its last one exactly once: sorted by size, each stride must
-/// continue the previous one.
+/// Whether a source covers every byte between its first and its last one exactly once: with the strides sorted by size,
+/// each stride must continue the previous one.
 [[nodiscard]] constexpr bool is_dense_source(copy_plan const& p) noexcept {
     if (!is_dense(p, p.src_offset, p.src_strides, p.unit)) return false;
     std::int64_t step = p.unit;

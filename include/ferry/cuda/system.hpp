@@ -43,8 +43,7 @@ inline void require_memory_on(void const* p, device stated, char const* api) {
                                 << ": correct the device that the producer reports");
 }
 
-/// Throws when a stream belongs to a GPU that holds neither side of a copy. Copies between host memory accept any
-/// stream.
+/// Throws when a stream belongs to a GPU that holds neither side of a copy. Host-to-host copies accept any stream.
 inline void require_participating_stream(std::int32_t stream_id, device to, device from, char const* api) {
     bool const to_gpu = to.type == device_type::cuda, from_gpu = from.type == device_type::cuda;
     if ((!to_gpu && !from_gpu) || (to_gpu && to.id == stream_id) || (from_gpu && from.id == stream_id)) return;
@@ -100,7 +99,7 @@ struct system_back_end {
     /// \return      true when the copy is complete, false when it is queued
     /// \throws error           errc::foreign_pointer, device, capturing; errc::stream, including when the stream
     ///                         belongs to neither device; errors of CUDA
-    /// \throws std::bad_alloc  when there is no host memory
+    /// \throws std::bad_alloc  when host memory cannot be allocated
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (plan.kind == copy_kind::empty) return true;
         if (to.type == device_type::cpu && from.type == device_type::cpu)

@@ -31,7 +31,7 @@ class thread_events {
         std::int32_t device_id = 0;
         cudaEvent_t e = nullptr;  ///< event last recorded on it, if any
     };
-    /// Finds a stream by its id; null when it is not among the latest.
+    /// Finds a stream by its id; null when it is not among the most recently added streams.
     [[nodiscard]] known_stream* find(unsigned long long stream_id) noexcept {
         for (auto& known : streams_)
             if (known.id == stream_id) return stream_id != 0 ? &known : nullptr;  // mutant: cuda_order_event_of_stream
@@ -69,7 +69,7 @@ inline void record(cudaEvent_t e, cudaStream_t s) {
 }
 
 /// Returns this thread's entry for a stream, which is neither a default stream nor captured. Throws when its token
-/// states another device. The device is queried once for each stream.
+/// states another device. The devices of the 16 most recently added streams are cached.
 inline thread_events::known_stream& known_stream(stream_token t) {
     auto& events = thread_events::of_this_thread();
     unsigned long long const id = id_of(handle_of(t));

@@ -177,7 +177,7 @@ inline void transfer(copy_plan const& p, void* dst, device to, void const* src, 
     auto const is_host = [](device d) { return d.type == device_type::cpu || d.type == device_type::cuda_host; };
     bool const between_gpus = to.type == device_type::cuda && from.type == device_type::cuda && to.id != from.id;
     if (p.kind == copy_kind::empty) return;
-    // CUDA copies between host memory on the host as well.
+    // CUDA also performs host-to-host copies on the host.
     if ((is_host(to) && is_host(from)) || !is_worth_queueing(p))
         return copy_by_host(p, dst, to, src, from, device_id, s);
     drain pieces{s};  // mutant: cuda_transfer_unwind

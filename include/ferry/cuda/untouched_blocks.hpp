@@ -9,7 +9,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The latest allocated blocks whose pages have not been written. A hint: a wrong entry only costs time. Thread-safe.
+/// The most recently allocated blocks whose pages have not been written. A hint: a wrong entry only costs time.
+/// Thread-safe.
 class untouched_blocks {
    public:
     void add(void const* p) {

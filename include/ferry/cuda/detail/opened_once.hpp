@@ -63,7 +63,7 @@ class opened_once {
 
     /// Opens an object by `make()`, or joins it with the same object opened before. Throws the exceptions of `make`.
     ///
-    /// \throws std::bad_alloc  when there is no memory
+    /// \throws std::bad_alloc  when the allocation fails
     template <class Make>
     [[nodiscard]] use open(Make make) {
         std::lock_guard const lock{state_->mutex};
