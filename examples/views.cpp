@@ -52,4 +52,13 @@ int main() {
     assert(copy.view().extent(1) == 2 && sum(columns) == 18);
     assert(lent.dltensor()->strides[0] == -3 && flipped(0, 0) == 8);
     assert(mean(copy) == 4.5);
+
+    // [constraints]
+    std::int64_t const any_by_three[] = {ferry::constraints::any_extent, 3};
+    ferry::constraints const wanted{.dtype = ferry::dtype_of<float>,
+                                    .shape = any_by_three,
+                                    .order = ferry::contiguity::row_major};
+    bool const is_accepted = wanted.matches(tensor);  // wanted.check(tensor) throws the reason
+    // [/constraints]
+    assert(is_accepted && !wanted.matches(copy.view()));
 }

@@ -19,6 +19,7 @@
 #include <ferry/space/copy.hpp>
 #include <ferry/space/memory_space.hpp>
 #include <ferry/tensor/as.hpp>
+#include <ferry/tensor/constraints.hpp>
 #include <ferry/tensor/for_each.hpp>
 #include <ferry/tensor/inplace_view.hpp>
 #include <ferry/tensor/make_managed.hpp>

@@ -1,4 +1,4 @@
-// ferry: the template arguments of a typed view that state its access and its layout.
+// ferry: the access and the layout of views.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -17,6 +17,14 @@ enum class access_from : std::uint8_t {
 enum class layout : std::uint8_t {
     strided,    ///< any strides
     contiguous  ///< compact row-major
+};
+
+/// A requirement on the order of the elements in memory, known at run time.
+enum class contiguity : std::uint8_t {
+    any,           ///< none: any strides
+    row_major,     ///< compact, with the last dimension contiguous
+    column_major,  ///< compact, with the first dimension contiguous
+    either         ///< compact, row-major or column-major
 };
 
 }  // namespace ferry::inline v0

@@ -22,9 +22,10 @@ template <class Owner>
 concept movable_owner =
     std::move_constructible<Owner> && !std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>;
 
-/// A function that returns a view of an owner: a tensor_view or an inplace_view. Not required: noexcept.
+/// A function that returns a view of an owner: a tensor_view or an inplace_view. It need not be noexcept.
 template <class F, class Owner>
-concept view_function = std::invocable<F, Owner&> && std::convertible_to<std::invoke_result_t<F, Owner&>, tensor_view const&>;
+concept view_function =
+    std::invocable<F, Owner&> && std::convertible_to<std::invoke_result_t<F, Owner&>, tensor_view const&>;
 
 /// Implements make_managed and try_make_managed; returns an empty object on failure.
 template <class Owner, class ViewOf>

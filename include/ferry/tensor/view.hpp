@@ -6,6 +6,7 @@
 #include <ferry/base/flags.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/fwd.hpp>
+#include <ferry/tensor/layout.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -164,16 +165,24 @@ class tensor_view {
         return false;
     }
 
-    /// Returns whether the elements are compact and row-major. Strides of dimensions of extent 1 (R27) and of empty
-    /// tensors (R26) are ignored.
-    [[nodiscard]] constexpr bool is_contiguous() const noexcept {
-        if (strides_.is_implicit()) return true;
+    /// Returns whether the elements are compact and in an order. Ignores the strides of dimensions of extent 1 (R27)
+    /// and of empty tensors (R26).
+    ///
+    /// \param order  order; without it, row-major
+    /// \return       true if the elements have that order, and for contiguity::any
+    [[nodiscard]] constexpr bool is_contiguous(contiguity order = contiguity::row_major) const noexcept {
+        if (order == contiguity::any) return true;
+        if (order == contiguity::either)
+            return is_contiguous(contiguity::row_major) || is_contiguous(contiguity::column_major);
+        bool const is_row_major = order == contiguity::row_major;
+        if (strides_.is_implicit() && is_row_major) return true;
         if (!detail::has_strides(shape_, strides_)) return false;
         std::int64_t step = 1;
-        for (int i = rank(); i-- > 0;) {
+        for (int k = 0; k < rank(); ++k) {
+            int const i = is_row_major ? rank() - 1 - k : k;
             auto const extent = shape_[i];
             if (extent == 0) return true;
-            if (extent != 1 && strides_[i] != step) return is_empty();
+            if (extent != 1 && stride(i) != step) return is_empty();
             step = detail::compact_step(step, extent);
         }
         return true;
