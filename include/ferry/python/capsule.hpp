@@ -4,9 +4,14 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
 
+#include <ferry/base/flags.hpp>
+#include <ferry/base/version.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
-#include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/validate.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <optional>
 
 namespace ferry::inline v0::python {
 namespace detail {
@@ -78,23 +83,55 @@ template <ferry::detail::managed_struct Raw>
 
 }  // namespace detail
 
-/// Imports the tensor of a capsule, versioned or legacy, regardless of the requested version (R58). A legacy tensor is
-/// read-only (R15). The capsule is consumed (R63). Requires the GIL.
+/// Returns a view of the tensor in a capsule, without consuming the capsule (R62). Requires the GIL.
+///
+/// \param capsule  any object
+/// \param assumed  flags of a legacy tensor, whose struct contains none; see ferry::from_dlpack
+/// \return         view, valid until the capsule is consumed or destroyed; std::nullopt for other objects and for
+///                 capsules that `from_capsule` does not accept
+[[nodiscard]] inline std::optional<tensor_view> view_in_capsule(PyObject* capsule,
+                                                                flags assumed = flags::read_only) noexcept {
+    if (PyCapsule_CheckExact(capsule) == 0) return {};
+    if (auto const* const raw = detail::struct_in<DLManagedTensorVersioned>(capsule); raw && ferry::try_validate(*raw))
+        return tensor_view{raw->dl_tensor, flags{raw->flags}};
+    if (auto const* const raw = detail::struct_in<DLManagedTensor>(capsule); raw && ferry::try_validate(raw->dl_tensor))
+        return tensor_view{raw->dl_tensor, assumed};
+    return {};
+}
+
+/// Imports the tensor of a capsule, versioned or legacy, regardless of the requested version (R58). The capsule is
+/// consumed (R63). Requires the GIL.
 ///
 /// \param capsule  DLPack capsule; left unchanged if it has been consumed or is another kind of capsule
+/// \param assumed  flags of a legacy tensor, whose struct contains none: read-only unless the documentation of the
+///                 producer states that the data may be written (R15)
 /// \return         tensor
 /// \throws error_is_set  TypeError: not a capsule;  ValueError: not a DLPack capsule, or a consumed one
 /// \throws error  as ferry::from_dlpack; the deleter has run
-[[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule) {
+[[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule, flags assumed = flags::read_only) {
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
     if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::from_dlpack(raw);
-    if (auto* const raw = detail::take<DLManagedTensor>(capsule)) return ferry::from_dlpack(raw);
+    if (auto* const raw = detail::take<DLManagedTensor>(capsule)) return ferry::from_dlpack(raw, assumed);
     if (PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
         PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0)
         raise(PyExc_ValueError,
               "the capsule has been consumed already; a capsule can be imported once (R63): call __dlpack__ again");
     raise(PyExc_ValueError,
           "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor' (R60): call __dlpack__");
+}
+
+/// Creates a capsule that owns a tensor. Requires the GIL.
+///
+/// \param tensor       tensor; unchanged by a ferry::error and by std::bad_alloc, otherwise empty afterwards
+/// \param max_version  newest version that the consumer supports (R4): version::legacy creates a legacy capsule
+/// \return             new reference
+/// \throws error_is_set    MemoryError; the deleter has run
+/// \throws error           errc::consumed when empty; errors of managed_tensor::release_legacy
+/// \throws std::bad_alloc  when the allocation of a legacy struct fails
+[[nodiscard]] inline PyObject* to_capsule(managed_tensor&& tensor, version max_version = version::current) {
+    if (max_version.is_legacy()) return detail::make_capsule(tensor.release_legacy());
+    static_cast<void>(tensor.view());  // throws errc::consumed
+    return detail::make_capsule(tensor.release());
 }
 
 }  // namespace ferry::inline v0::python

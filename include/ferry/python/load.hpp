@@ -33,17 +33,6 @@ struct tensor_for_stream {
     return PyCapsule_CheckExact(x) != 0 || has_dlpack(x) || find_exchange_api(x) != nullptr;
 }
 
-/// Returns a view of the tensor in a capsule without consuming the capsule, so that only a matching overload consumes
-/// it (R62). Returns std::nullopt for other objects and for invalid capsules, whose error the import reports.
-[[nodiscard]] inline std::optional<tensor_view> view_in_capsule(PyObject* capsule) noexcept {
-    if (PyCapsule_CheckExact(capsule) == 0) return {};
-    if (auto const* const raw = struct_in<DLManagedTensorVersioned>(capsule); raw && ferry::try_validate(*raw))
-        return tensor_view{raw->dl_tensor, flags{raw->flags}};
-    if (auto const* const raw = struct_in<DLManagedTensor>(capsule); raw && ferry::try_validate(raw->dl_tensor))
-        return tensor_view{raw->dl_tensor, flags::read_only};  // R15
-    return {};
-}
-
 /// Clears the current Python error if it is a BufferError, TypeError or ValueError: the producer cannot export the
 /// tensor.
 /// \throws error_is_set  any other Python error, unchanged

@@ -1,8 +1,10 @@
 #include "interpreter.hpp"
 
 #include "support/counting_producer.hpp"
+#include "support/fails.hpp"
 
 #include <cstring>
+#include <utility>
 
 using ferry::python::reference;
 using support::counting_producer;
@@ -85,4 +87,67 @@ TEST_CASE("R62: what fails after the renaming has run the deleter, what fails be
     CHECK_THROWS_AS(static_cast<void>(ferry::python::from_capsule(Py_None)), ferry::python::error_is_set);
     support::taken_error(PyExc_TypeError);
     CHECK(other.deleter_calls == 0);
+}
+
+TEST_CASE("R62: a view in a capsule leaves the capsule unchanged, and other objects have none") {
+    support::start_python();
+    counting_producer p{values, support::float32, {2, 3}};
+    {
+        reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
+        auto const v = ferry::python::view_in_capsule(capsule.get());
+        REQUIRE(v.has_value());
+        CHECK(v->data() == values);
+        CHECK(v->extent(1) == 3);
+        CHECK_FALSE(v->is_read_only());
+        CHECK(p.deleter_calls == 0);
+        auto const tensor = ferry::python::from_capsule(capsule.get());
+        CHECK_FALSE(ferry::python::view_in_capsule(capsule.get()).has_value());  // consumed
+    }
+    CHECK(p.deleter_calls == 1);
+    CHECK_FALSE(ferry::python::view_in_capsule(Py_None).has_value());
+    p.raw.dl_tensor.ndim = -1;
+    {
+        reference const invalid{ferry::python::detail::make_capsule(&p.raw)};
+        CHECK_FALSE(ferry::python::view_in_capsule(invalid.get()).has_value());
+    }
+    CHECK(p.deleter_calls == 2);
+}
+
+TEST_CASE("R15: a legacy capsule is read-only, unless the caller states its flags") {
+    support::start_python();
+    legacy_producer p{values, support::float32, {2, 3}};
+    reference capsule{ferry::python::detail::make_capsule(&p.raw)};
+    CHECK(ferry::python::view_in_capsule(capsule.get())->is_read_only());
+    CHECK_FALSE(ferry::python::view_in_capsule(capsule.get(), ferry::flags::none)->is_read_only());
+    CHECK(ferry::python::from_capsule(capsule.get()).is_read_only());
+    capsule = reference{ferry::python::detail::make_capsule(&p.raw)};
+    CHECK_FALSE(ferry::python::from_capsule(capsule.get(), ferry::flags::none).is_read_only());
+    CHECK(p.deleter_calls == 2);
+}
+
+TEST_CASE("R4, R60: a tensor becomes a capsule of the version that the consumer supports") {
+    support::start_python();
+    counting_producer p{values, support::float32, {2, 3}};
+    {
+        reference const capsule{ferry::python::to_capsule(ferry::from_dlpack(&p.raw))};
+        CHECK(std::strcmp(PyCapsule_GetName(capsule.get()), "dltensor_versioned") == 0);
+    }
+    CHECK(p.deleter_calls == 1);
+    {
+        reference const capsule{ferry::python::to_capsule(ferry::from_dlpack(&p.raw), ferry::version::legacy)};
+        CHECK(std::strcmp(PyCapsule_GetName(capsule.get()), "dltensor") == 0);
+        CHECK(ferry::python::view_in_capsule(capsule.get())->data() == values);
+    }
+    CHECK(p.deleter_calls == 2);
+    p.raw.flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+    {
+        auto tensor = ferry::from_dlpack(&p.raw);
+        support::fails(ferry::errc::read_only, [&] {
+            static_cast<void>(ferry::python::to_capsule(std::move(tensor), ferry::version::legacy));
+        });
+        CHECK(static_cast<bool>(tensor));
+        CHECK(p.deleter_calls == 2);
+    }
+    CHECK(p.deleter_calls == 3);
+    support::fails(ferry::errc::consumed, [] { static_cast<void>(ferry::python::to_capsule({})); });
 }
