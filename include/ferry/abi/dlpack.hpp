@@ -4,11 +4,15 @@
 
 #include <ferry/config.hpp>
 
+#if defined(FERRY_DLPACK_HEADER)
+#include FERRY_DLPACK_HEADER
+#else
 #if !__has_include(<dlpack/dlpack.h>)
 #error "dlpack/dlpack.h not found: `pip install apache-tvm-ffi`, and include `tvm-ffi-config --dlpack-includedir`"
 #include <see_the_error_above>  // GCC does not report a missing header again after __has_include
 #endif
 #include <dlpack/dlpack.h>
+#endif
 
 #include <cstdint>
 
