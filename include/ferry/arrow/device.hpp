@@ -125,7 +125,7 @@ column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) 
 /// \param where     source location of the caller
 /// \throws error           errc::argument: `out` is null;  no_backend: the back end does not reach the device;  stream:
 ///                         a stream of another device type;  an error of the back end
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 template <arrow_event_back_end BackEnd>
 void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token ready_on = {},
               std::source_location where = std::source_location::current()) {
@@ -160,7 +160,7 @@ void to_arrow(column const&, ArrowDeviceArray*, BackEnd&, stream_token = {}) FER
 /// \param out    array to write; unchanged on failure
 /// \param where  source location of the caller
 /// \throws error           errc::argument: `out` is null
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 inline void to_arrow(column const& c, ArrowDeviceArray* out,
                      std::source_location where = std::source_location::current()) {
     if (out == nullptr)

@@ -63,7 +63,7 @@ inline void release_schema(ArrowSchema* schema) noexcept {
 /// \param where   source location of the caller
 /// \throws error           errc::bad_column: an invalid array or schema; the message has the path of the node;
 ///                         argument: a null pointer
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline column from_arrow(ArrowArray* array, ArrowSchema* schema,
                                        std::source_location where = std::source_location::current()) {
     auto tree = detail::read_arrow(array, schema, cpu, "ferry::from_arrow", where);

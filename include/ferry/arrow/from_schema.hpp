@@ -52,7 +52,7 @@ class schema_source {
 /// \param where   source location of the caller
 /// \throws error           errc::bad_column: an invalid schema; the message has the path of the node;  argument: a null
 ///                         pointer
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline column from_arrow_schema(ArrowSchema const* schema,
                                               std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow_schema";

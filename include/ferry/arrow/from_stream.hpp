@@ -31,7 +31,7 @@ class FERRY_VISIBLE arrow_stream_error : public error {
     /// \param text         error code of the stream, as text
     /// \param stream_text  text of get_last_error; trailing line ends are removed
     /// \param where        source location of the caller
-    /// \throws std::bad_alloc  no memory
+    /// \throws std::bad_alloc  when an allocation fails
     arrow_stream_error(errc code, char const* api, message const& text, std::string_view stream_text,
                        std::source_location where)
         : error{code, api, text, where}, text_{error::what() + trimmed(stream_text)} {}
@@ -61,7 +61,7 @@ class arrow_reader {
     /// \throws arrow_stream_error  an error of the stream, as `next`
     /// \throws error               errc::bad_column: an invalid schema;  argument: a null or released stream, or a null
     ///                             callback
-    /// \throws std::bad_alloc      no memory
+    /// \throws std::bad_alloc      when an allocation fails
     explicit arrow_reader(ArrowArrayStream* stream, std::source_location where = std::source_location::current()) {
         if (stream == nullptr || stream->release == nullptr)
             detail::fail(errc::argument, api,
@@ -89,7 +89,7 @@ class arrow_reader {
     /// \throws arrow_stream_error  an error of the stream: errc::argument for EINVAL, out_of_memory for ENOMEM, driver
     ///                             for other codes
     /// \throws error               errc::bad_column: an invalid chunk, which has been released
-    /// \throws std::bad_alloc      no memory
+    /// \throws std::bad_alloc      when an allocation fails
     [[nodiscard]] std::optional<column> next(std::source_location where = std::source_location::current()) {
         if (stream_.raw.release == nullptr) return std::nullopt;
         detail::owned<ArrowArray> chunk;

@@ -99,7 +99,7 @@ class schema_writer {
 /// \param where  source location of the caller
 /// \throws error           errc::not_accessible: the host cannot read the memory, which needs an ArrowDeviceArray;
 ///                         argument: `out` is null
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 inline void to_arrow(column const& c, ArrowArray* out, std::source_location where = std::source_location::current()) {
     if (out == nullptr)
         detail::fail(errc::argument, "ferry::to_arrow", message{"the ArrowArray to write to is null"}, where);
@@ -118,7 +118,7 @@ inline void to_arrow(column const& c, ArrowArray* out, std::source_location wher
 /// \param out    schema to write; unchanged on failure
 /// \param where  source location of the caller
 /// \throws error           errc::argument: `out` is null
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 inline void to_arrow_schema(column_view c, ArrowSchema* out,
                             std::source_location where = std::source_location::current()) {
     if (out == nullptr)

@@ -107,7 +107,7 @@ class stream_state {
 /// \param where   source location of the caller
 /// \throws error           errc::argument: a chunk of another type, or `out` is null;  not_accessible: the host cannot
 ///                         read a chunk
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 inline void to_arrow_stream(std::vector<column> chunks, column const& type, ArrowArrayStream* out,
                             std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_arrow_stream";
@@ -129,7 +129,7 @@ inline void to_arrow_stream(std::vector<column> chunks, column const& type, Arro
 /// \param out     stream to write; unchanged on failure
 /// \param where   source location of the caller
 /// \throws error           errc::argument: no chunks;  as the overload with a type
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 inline void to_arrow_stream(std::vector<column> chunks, ArrowArrayStream* out,
                             std::source_location where = std::source_location::current()) {
     if (chunks.empty())

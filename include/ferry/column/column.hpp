@@ -149,7 +149,7 @@ class column {
     /// \throws error           errc::no_backend: the back end does not reach a device;  stream: a null stream, or one
     ///                         of another device type;  bad_column: invalid offsets or lengths, with the path of the
     ///                         node; overflow: a size that cannot be represented;  an error of the back end
-    /// \throws std::bad_alloc  no memory
+    /// \throws std::bad_alloc  when an allocation fails
     template <class Where, class BackEnd = host_back_end const&>
         requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
                  back_end<std::remove_reference_t<BackEnd>>)
@@ -194,7 +194,7 @@ struct column_access {
 /// \param on     device of the buffers
 /// \param where  source location of the caller
 /// \throws error           errc::bad_column: invalid parts; the message has the path of the node
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline column make_column(column_parts const& parts, std::shared_ptr<void const> owner, device on = cpu,
                                         std::source_location where = std::source_location::current()) {
     auto tree = std::make_shared<detail::column_tree>();

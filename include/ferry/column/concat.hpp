@@ -72,7 +72,7 @@ template <memory_space Space>
 /// \throws error           errc::bad_column: invalid values; the message has the path of the node;  not_accessible: the
 ///                         host cannot read the column;  overflow: a size that cannot be represented;  device: the host
 ///                         cannot write to the space
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 template <memory_space Space = host_space>
 [[nodiscard]] column compact(column_view c, Space space = {},
                              std::source_location where = std::source_location::current()) {
@@ -88,7 +88,7 @@ template <memory_space Space = host_space>
 /// \param where   source location of the caller
 /// \throws error           errc::argument: no chunk, or chunks of different types;  overflow: offsets, indices or run
 ///                         ends exceed their type;  as compact
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 template <memory_space Space = host_space>
 [[nodiscard]] column concat(std::span<column const> chunks, Space space = {},
                             std::source_location where = std::source_location::current()) {

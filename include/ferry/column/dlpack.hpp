@@ -111,7 +111,7 @@ template <class BackEnd>
 /// \param where  source location of the caller
 /// \throws error           errc::dtype: strings, decimals, intervals, dictionaries and nested columns;  no_backend: the
 ///                         back end does not reach the device;  an error of the back end
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 template <class Column, class BackEnd = host_back_end const&>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] column_tensors to_dlpack(Column&& c, BackEnd&& b = host_only, stream_token on = {},
@@ -126,7 +126,7 @@ template <class Column, class BackEnd = host_back_end const&>
 /// \param on     stream on which the column is ready
 /// \param where  source location of the caller
 /// \throws error           errc::dtype: the column has nulls;  as to_dlpack
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor to_tensor(column const& c, BackEnd&& b = host_only, stream_token on = {},

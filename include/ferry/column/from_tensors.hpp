@@ -96,7 +96,7 @@ struct tensor_owner {
 /// \throws error           errc::consumed: an empty tensor;  rank: not one dimension;  dtype: complex numbers,
 ///                         bfloat16, floats of 8 bits or less, or a validity of another type;  shape, device: of the
 ///                         validity; no_backend: the back end does not reach the device;  an error of the back end
-/// \throws std::bad_alloc  no memory
+/// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] column from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},

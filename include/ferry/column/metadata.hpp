@@ -138,7 +138,7 @@ class metadata_builder {
     /// \param value  value
     /// \param where  source location of the caller
     /// \throws error           errc::overflow: a size or the number of pairs exceeds int32
-    /// \throws std::bad_alloc  no memory; no pair was added
+    /// \throws std::bad_alloc  when an allocation fails; no pair was added
     metadata_builder& add(std::string_view key, std::string_view value,
                           std::source_location where = std::source_location::current()) & {
         constexpr std::size_t most = std::numeric_limits<std::int32_t>::max();

@@ -45,7 +45,7 @@ struct constraints {
     ///
     /// \param v      view
     /// \param where  source location for errors
-    /// \return       of `try_check`, success or the error
+    /// \return       nothing; `try_check` returns success or the error
     /// \throws error  errc::dtype, rank, shape, device, strides or read_only: the first requirement that is not met,
     ///                with the property of the tensor, the requirement and the fix in the message
 #if FERRY_HAS_EXCEPTIONS

@@ -53,7 +53,7 @@ struct export_block {
 template <class Struct>
 class export_memory {
    public:
-    /// \throws std::bad_alloc  when there is no memory
+    /// \throws std::bad_alloc  when an allocation fails
     export_memory(std::size_t structs, std::size_t children, std::size_t more_bytes,
                   std::shared_ptr<void const> owner) {
         static_assert(sizeof(export_block<Struct>) % alignof(Struct) == 0 && alignof(Struct) == alignof(void*));
