@@ -18,9 +18,6 @@
 #elif __GNUC__ < 12
 #error "ferry needs GCC 12 or newer: select one; with CMake, set CMAKE_CXX_COMPILER"
 #endif
-#if !defined(__LP64__)
-#error "ferry needs pointers and longs of 64 bits: compile for a 64-bit Unix, without -m32 or -mx32"
-#endif
 
 #include <version>
 
@@ -105,14 +102,14 @@
 #endif
 
 // `column/` is available. Requires a little-endian host, because Arrow buffers are used without conversion.
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && __SIZEOF_POINTER__ == 8
 #define FERRY_HAS_COLUMN 1
 #else
 #define FERRY_HAS_COLUMN 0
 #endif
 
 // `ipc/` and CUDA IPC are available. They use the /proc, pidfd, eventfd and peer credentials of Linux.
-#if defined(__linux__)
+#if defined(__linux__) && defined(__LP64__)
 #define FERRY_HAS_IPC 1
 #else
 #define FERRY_HAS_IPC 0

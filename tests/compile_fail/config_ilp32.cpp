@@ -1,3 +1,3 @@
-// expect: ferry needs pointers and longs of 64 bits: .* without -m32
+// expect: ferry/ipc needs 64-bit Linux: ask FERRY_HAS_IPC
 // with: -U__LP64__
-#include <ferry/ferry.hpp>
+#include <ferry/ipc.hpp>

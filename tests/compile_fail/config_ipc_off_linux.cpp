@@ -1,3 +1,3 @@
-// expect: ferry/ipc needs Linux: ask FERRY_HAS_IPC
+// expect: ferry/ipc needs 64-bit Linux: ask FERRY_HAS_IPC
 // with: -U__linux__
 #include <ferry/ipc.hpp>

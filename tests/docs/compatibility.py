@@ -21,7 +21,10 @@ RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvc
 # A lane, or the line at the beginning or the end of the lanes of a scope.
 LANE = re.compile(r"^ *(?:if \[ (?P<scope>[^]]*) \]; then$|(?P<end>fi)$|(?:\[.*?\] \|\| )*lane (?P<name>\S+) (?P<run>\S+)(?P<rest>(?:.*\\\n)*.*)$)", re.M)
 SCOPES = {'-n "$scope"': "`--ci`, `--full`", '"$scope" = ci': "`--ci`", '"$scope" = full': "`--full`"}
-CROSS = "AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire"
+CROSS = (
+    "AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire; "
+    "Arm (32 bits), tests of base, tensor, space, exchange, wire, the conformance kit"
+)
 MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)
 MACRO = re.compile(r"^ *# *define (FERRY_(?:VERSION|HAS)\w*)", re.M)
 DEPRECATED = re.compile(r"\[\[deprecated(?:\((.*?)\))?\]\]", re.S)

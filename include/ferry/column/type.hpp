@@ -5,7 +5,7 @@
 #include <ferry/config.hpp>
 
 #if !FERRY_HAS_COLUMN
-#error "ferry/column and ferry/arrow need a little-endian machine: ask FERRY_HAS_COLUMN, and pass tensors"
+#error "ferry/column and ferry/arrow need a little-endian 64-bit machine: ask FERRY_HAS_COLUMN, and pass tensors"
 #endif
 
 #include <array>

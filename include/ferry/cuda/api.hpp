@@ -10,7 +10,7 @@
 #include <ferry/config.hpp>
 
 #if !FERRY_HAS_IPC
-#error "ferry/cuda needs Linux: pass another back end (ferry/space/back_end.hpp)"
+#error "ferry/cuda needs 64-bit Linux: pass another back end (ferry/space/back_end.hpp)"
 #endif
 
 #include <cuda.h>

@@ -5,7 +5,7 @@
 #include <ferry/config.hpp>
 
 #if !FERRY_HAS_IPC
-#error "ferry/ipc needs Linux: ask FERRY_HAS_IPC first, and copy through ferry/wire and a channel of your own"
+#error "ferry/ipc needs 64-bit Linux: ask FERRY_HAS_IPC first, and copy through ferry/wire and a channel of your own"
 #endif
 
 #include <cerrno>

@@ -21,6 +21,9 @@
 #if PY_VERSION_HEX < 0x03090000
 #error "ferry needs CPython 3.9 or later"
 #endif
+#if !defined(__LP64__)
+#error "ferry/python needs a 64-bit Unix: exchange tensors in C++ with ferry/ferry.hpp"
+#endif
 // Free-threaded builds are not supported: ferry has not been tested with them.
 #if defined(Py_GIL_DISABLED)
 #error "ferry does not support free-threaded builds of CPython: build against the default build of the interpreter"

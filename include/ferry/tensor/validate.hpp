@@ -122,14 +122,14 @@ struct byte_reach {
                           << count << " elements; only empty tensors have no data (R26)");
     if (!is_addressable(device{t.device}.type)) return true;
     std::uint64_t address = reinterpret_cast<std::uintptr_t>(t.data);
-    if (!checked_add(address, t.byte_offset, address))  // mutant: validate_offset
+    if (!checked_add(address, t.byte_offset, address) || address > UINTPTR_MAX)  // mutant: validate_offset
         return report(r, errc::overflow,
                       message{"byte_offset is "}
                           << t.byte_offset
                           << ", beyond the end of the address space (R23, R32): set data to the address of the first "
                              "element, and byte_offset to 0");
     bool const before = reach.below > address;
-    if (before || (reach.above != 0 && reach.above - 1 > ~address))  // mutant: validate_reach
+    if (before || (reach.above != 0 && reach.above - 1 > UINTPTR_MAX - address))  // mutant: validate_reach
         return report(r, errc::overflow,
                       message{"data is "}
                           << address << ", and shape and strides place elements "
@@ -164,8 +164,10 @@ struct byte_reach {
         highest += reach < 0 ? 0 : reach;
     }
     auto const address = reinterpret_cast<std::uintptr_t>(t.data);
-    auto const below = static_cast<std::uint64_t>(-lowest) * (t.dtype.bits / 8u);
-    return count < far && highest < far && lowest > -far && below <= address && address >> 62 == 0;
+    auto const size = std::uint64_t{t.dtype.bits / 8u}, below = static_cast<std::uint64_t>(-lowest) * size;
+    if (count >= far || highest >= far || lowest <= -far || below > address) return false;
+    if constexpr (sizeof(address) == 8) return address >> 62 == 0;
+    else return static_cast<std::uint64_t>(count > highest ? count : highest + 1) * size <= UINTPTR_MAX - address;
 }
 
 /// Performs all checks, and sets `reach` to the reach of the elements.

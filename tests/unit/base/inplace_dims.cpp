@@ -51,13 +51,13 @@ TEST_CASE("R32: a list of extents rejects more values than it holds, and values 
     fails(errc::rank, [] { static_cast<void>(inplace_dims<2>{std::vector<int>(3, 1)}); },
           {"the rank is 3", "at most 2"});
     fails(errc::rank, [] { static_cast<void>(inplace_dims<1>{mdspan_extents{2, 3}}); }, {"the rank is 2"});
-    auto const far = std::numeric_limits<std::size_t>::max();
+    auto const far = std::numeric_limits<std::uint64_t>::max();
     fails(errc::overflow, [&] { static_cast<void>(inplace_dims<2>{1, far}); },
           {"dimension 1", "18446744073709551615", "(R32)"});
 }
 
 TEST_CASE("R32: the error of a list of extents has the location of the caller") {
-    auto const far = std::numeric_limits<std::size_t>::max();
+    auto const far = std::numeric_limits<std::uint64_t>::max();
     auto const check = [](auto make, unsigned line) {
         try {
             make();
@@ -89,15 +89,15 @@ TEST_CASE("R30: strides in bytes become strides in elements, and must be multipl
 }
 
 TEST_CASE("D17: the results of try_make and try_element_strides are the lists, or the errors that are thrown") {
-    auto const far = std::numeric_limits<std::size_t>::max();
+    auto const far = std::numeric_limits<std::uint64_t>::max();
     CHECK(*inplace_dims<2>::try_make(std::vector<int>{2, 3}) == inplace_dims<2>{2, 3});
     CHECK(*inplace_dims<2>::try_make(mdspan_extents{2, 3}) == inplace_dims<2>{2, 3});
     both_fail(errc::rank, [] { static_cast<void>(inplace_dims<2>{std::vector<int>(3, 1)}); },
               [] { return inplace_dims<2>::try_make(std::vector<int>(3, 1)); });
     both_fail(errc::rank, [] { static_cast<void>(inplace_dims<1>{mdspan_extents{2, 3}}); },
               [] { return inplace_dims<1>::try_make(mdspan_extents{2, 3}); });
-    both_fail(errc::overflow, [&] { static_cast<void>(inplace_dims<2>{std::vector<std::size_t>{1, far}}); },
-              [&] { return inplace_dims<2>::try_make(std::vector<std::size_t>{1, far}); }, {"dimension 1"});
+    both_fail(errc::overflow, [&] { static_cast<void>(inplace_dims<2>{std::vector<std::uint64_t>{1, far}}); },
+              [&] { return inplace_dims<2>::try_make(std::vector<std::uint64_t>{1, far}); }, {"dimension 1"});
     both_fail(errc::shape, [] { static_cast<void>(inplace_dims<2>{ferry::shape_view{nullptr, 2}}); },
               [] { return inplace_dims<2>::try_make(ferry::shape_view{nullptr, 2}); });
     CHECK(*ferry::try_element_strides<2>({32, 4}, 4) == inplace_dims<2>{8, 1});

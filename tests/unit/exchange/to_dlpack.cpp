@@ -268,7 +268,7 @@ TEST_CASE("D13: an rvalue with elements outside of the object is copied or refus
                           part{3, {5, 1}, {-1, 1}},            // one element before the start
                           part{-1, {2, 1}, {1, 1}},            // the first element before the start
                           part{floats, {2, 1}, {-1, 1}},       // the first element after the end
-                          part{0, {2, 1}, {INT64_MAX / 64, 1}}})
+                          part{0, {2, 1}, {INTPTR_MAX / 64, 1}}})
         refused(with(p));
     for (part const& p : {part{0, {4, 1}, {1, 1}}, part{0, {floats, 1}, {1, 1}}, part{3, {4, 1}, {-1, 1}},
                           part{3, {4, 1}, {0, 1}}, part{2, {1, 2}, {1000, -2}}, part{1000, {0, 2}, {1, 1}}})

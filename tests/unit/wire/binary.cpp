@@ -60,7 +60,7 @@ bytes a_record(unsigned tag, std::size_t length) {
 /// Offsets of the records of a document, and of its end.
 std::vector<std::size_t> borders(bytes const& in) {
     std::vector<std::size_t> out{8};
-    while (out.back() < in.size() - 4) out.push_back(out.back() + 6 + get(in, out.back() + 2, 4));
+    while (out.back() < in.size() - 4) out.push_back(out.back() + 6 + static_cast<std::size_t>(get(in, out.back() + 2, 4)));
     return out;
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("a later minor version of a node: its fields may be longer, and record
     d.root = node{.format = "n", .length = 3, .null_count = 3};
     auto later = to_bytes(d);
     auto const column = borders(later)[1], fields = column + 6;
-    auto const length = get(later, fields + 2, 4);
+    auto const length = static_cast<std::size_t>(get(later, fields + 2, 4));
     insert(later, fields + 6 + length, bytes(11));
     set(later, fields + 2, length + 11, 4);
     auto const another = a_record(0x1234, 3);
