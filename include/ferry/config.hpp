@@ -45,8 +45,9 @@
 // For functions on error paths: keeps them out of line.
 #define FERRY_COLD [[gnu::cold, gnu::noinline]]
 
-// For the state of one shared library. Two extension modules may contain different versions of ferry. Without this
-// attribute, both would use the variables of the module that was loaded first, whose layout may differ.
+// For static variables of which each shared library needs its own. Two extension modules may contain different versions
+// of ferry. Without this attribute, both would use the variables of the module that was loaded first, whose layout may
+// differ.
 #define FERRY_HIDDEN [[gnu::visibility("hidden")]]
 
 // For exceptions that cross shared library boundaries. libc++ identifies a type by the address of its type info, and

@@ -110,7 +110,7 @@ struct shaped_traits<cv::Mat> {
     /// Returns the type of one channel.
     ///
     /// \param m  matrix
-    /// \return   data type; for a depth that DLPack does not define, an invalid type, which every export rejects
+    /// \return   data type; for a depth without a DLPack data type, an invalid type, which every export rejects
     static data_type dtype(cv::Mat const& m) noexcept {
         for (auto const& row : detail::opencv_depths)
             if (row.depth == m.depth()) return row.type;

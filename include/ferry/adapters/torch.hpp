@@ -116,7 +116,7 @@ struct array_traits<at::Tensor> {
     /// \return   view; valid while `t` exists; for copy-on-write storage, until `t` is written
     /// \throws error       errc::argument when the tensor is undefined or sparse, requires a gradient, or is a lazy
     ///                     conjugate or negation
-    /// \throws error       errc::dtype when DLPack does not define the scalar type
+    /// \throws error       errc::dtype when the scalar type has no DLPack data type
     /// \throws error       errc::device for a device other than CPU, CUDA and HIP
     /// \throws error       errc::null_data when the tensor has elements but no memory, or its storage is too small
     /// \throws c10::Error  errors of PyTorch
@@ -163,7 +163,7 @@ struct array_traits<at::Tensor> {
     ///
     /// \param t  tensor
     /// \return   view; valid while `t` exists
-    /// \throws error       as for a const tensor
+    /// \throws error       errors of the overload for a const tensor
     /// \throws c10::Error  errors of PyTorch
     static tensor_view view(at::Tensor& t) {
         tensor_view const v = view(std::as_const(t));

@@ -74,8 +74,8 @@ class inplace_dims {
     /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view; only read during
     ///                the call
     /// \param where   source location for errors
-    /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when a non-empty list is null (R25);
-    ///                errc::overflow when a value exceeds the maximum of std::int64_t (R32)
+    /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when the data pointer of a non-empty list
+    ///                is null (R25); errc::overflow when a value exceeds the maximum of std::int64_t (R32)
 #if FERRY_HAS_EXCEPTIONS
     template <detail::any_integer_list List>
     constexpr inplace_dims(List const& values, std::source_location where = std::source_location::current()) {

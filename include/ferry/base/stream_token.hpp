@@ -182,7 +182,7 @@ class stream_token {
     ///
     /// \return  id; 0 without a device
     [[nodiscard]] constexpr std::int32_t device_id() const noexcept { return device_id_; }
-    /// Adds a device to the token of a default stream that has none.
+    /// Adds a device to the token of a default stream, if the token has no device.
     ///
     /// \param d  device; host-accessible devices are not added, because streams of any device can order work on their
     ///           memory

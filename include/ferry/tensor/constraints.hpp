@@ -31,10 +31,10 @@ struct constraints {
 
     data_type dtype = any_dtype;         ///< data type
     int rank = dynamic_rank;             ///< number of dimensions; not used if `shape` is not empty
-    shape_view shape{};                  ///< extents, each of which may be any_extent; if empty, any
+    shape_view shape{};                  ///< extents, each of which may be any_extent; empty accepts any shape
     device_type device = any_device;     ///< type of the device of the data
     contiguity order = contiguity::any;  ///< order of the elements
-    bool is_writable = false;            ///< read-only tensors are refused (R11)
+    bool is_writable = false;            ///< whether read-only tensors are refused (R11)
 
     /// Returns whether a tensor meets the requirements. Does not check its validity; see `validate`.
     ///

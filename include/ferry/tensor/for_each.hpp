@@ -14,8 +14,8 @@ struct element_loop {
     View const& view;
     F& call;
     int outer = 0;            // number of dimensions outside the inner loop
-    std::int64_t count = 1;   // number of elements of the inner loop,
-    std::int64_t stride = 1;  // and the distance between them
+    std::int64_t count = 1;   // number of elements of the inner loop
+    std::int64_t stride = 1;  // distance between these elements
 
     /// Merges trailing dimensions into the inner loop while a single stride can traverse them.
     constexpr element_loop(View const& v, F& f) noexcept : view{v}, call{f}, outer{v.rank()} {

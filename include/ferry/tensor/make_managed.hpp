@@ -42,7 +42,7 @@ template <class Owner, class ViewOf>
 /// std::shared_ptr, a std::unique_ptr or an intrusive pointer.
 ///
 /// Makes one allocation, for the struct, owner, shape and strides (D1). Does not synchronise. An exception before the
-/// move leaves `owner` unchanged; an exception after the move destroys the owner that was moved.
+/// move leaves `owner` unchanged; if an exception is thrown after the move, the moved owner is destroyed.
 ///
 /// \param owner        owner; moved into the tensor
 /// \param view_at      function that returns the view of an owner. It is called before and after the move, so that
@@ -53,8 +53,8 @@ template <class Owner, class ViewOf>
 /// \param where        source location for errors
 /// \return             tensor; `try_make_managed` returns the tensor or the error, which is errc::out_of_memory for
 ///                     std::bad_alloc
-/// \throws error           errc::argument when the move changes the shape, strides or data type of the view, or the
-///                         elements are in the object that was moved from; errc::strides when the number of strides
+/// \throws error           errc::argument when the move changes the shape, strides or data type of the view, or
+///                         leaves the elements in the moved-from object; errc::strides when the number of strides
 ///                         is not the rank; errors of `validate` and of `view_at`
 /// \throws std::bad_alloc  when the allocation fails
 #if FERRY_HAS_EXCEPTIONS
@@ -76,8 +76,8 @@ template <detail::movable_owner Owner, detail::view_function<Owner> ViewOf>
 
 /// Overload for an owner whose elements keep their address when the owner is moved.
 ///
-/// \param owner        owner; moved into the tensor. An exception before the move leaves it unchanged; an exception
-///                     after the move destroys it.
+/// \param owner        owner; moved into the tensor. An exception before the move leaves it unchanged; if an
+///                     exception is thrown after the move, the moved owner is destroyed.
 /// \param view         view of the elements; extents and strides must remain valid during the call
 /// \param bits         flags to add to the flags of the view; flags::is_copied of the view is ignored
 /// \param max_version  newest version that the consumer supports (R4)

@@ -62,7 +62,8 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     constexpr typed_view(detail::checked_by_as, tensor_view const& v) noexcept : elements_{v} {}
 
     /// Converts a view of T to a view of T const, and a contiguous view to a strided one. A view of dynamic rank
-    /// references the extents and strides of a view of static rank, which must outlive it; temporaries do not compile.
+    /// references the extents and strides of a view of static rank, which must outlive it; passing a temporary does not
+    /// compile.
     ///
     /// \param v  view of the same elements, with the same access
     template <class U, int R, layout L>
@@ -257,7 +258,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     {
         return iterator_at(0);
     }
-    /// Returns the iterator that follows the last element of a view of rank 1.
+    /// Returns the past-the-end iterator of a view of rank 1.
     [[nodiscard]] constexpr auto end() const noexcept
         requires(Access == access_from::host && Rank == 1)
     {
