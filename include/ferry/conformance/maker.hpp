@@ -49,7 +49,7 @@ concept makes_read_only = requires(Make& make, shape_view shape) {
 };
 
 /// `live()`: returns the amount of memory that the library holds, in any unit, such as bytes, arrays or references.
-/// Detects leaks.
+/// The kit calls it to detect leaks.
 template <class Make>
 concept counts_live = requires(Make& make) {
     { make.live() } -> std::convertible_to<long long>;

@@ -19,8 +19,8 @@ namespace ferry::inline v0::conformance {
 
 /// Simulated device memory and streams, with a back end (ferry::back_end) for both.
 ///
-/// Queued work runs only when `run` or `wait` is called, so that code without a required wait always reads poison. Host
-/// reads of device memory return poison, a fixed byte; `elements` returns the address at which the device stores the
+/// Queued work runs only when `run` or `wait` is called, so that code that omits a required wait always reads poison, a
+/// fixed byte. Host reads of device memory return poison; `elements` returns the address at which the device stores the
 /// data. Starts no threads; not thread-safe.
 class sim_device {
     struct block {

@@ -37,7 +37,7 @@ namespace ferry::inline v0::python::detail {
 }
 
 /// Returns the data type of a typestr: "<f4", "|b1", "<c8", …
-/// \throws error_is_set  ValueError: a malformed typestr;  BufferError: another byte order (R20), or a type without a
+/// \throws error_is_set  ValueError: a malformed typestr;  BufferError: big-endian elements (R20), or a type without a
 ///                       DLPack data type (R16)
 [[nodiscard]] inline data_type type_from_text(char const* text) {
     char const order = text[0], letter = order != '\0' ? text[1] : '\0';
@@ -153,7 +153,7 @@ struct array_interface {
 
 /// Reads the `__cuda_array_interface__` of an object, in any version; returns std::nullopt if the object has none. With
 /// `allow_bits`, typestr may be "<t1" or "|t1", one bit for each element of a mask.
-/// \throws error_is_set  BufferError: another byte order (R20), a type without a DLPack data type (R16), or strides
+/// \throws error_is_set  BufferError: big-endian elements (R20), a type without a DLPack data type (R16), or strides
 ///                       that are not multiples of the element size (R30);  ValueError: a malformed interface
 [[nodiscard]] inline std::optional<array_interface> read_array_interface(PyObject* x, bool allow_bits = false) {
     reference const dict{PyObject_GetAttrString(x, "__cuda_array_interface__")};

@@ -55,7 +55,7 @@ struct FERRY_HIDDEN column_methods {
 
     static inline PyMethodDef table[] = {
         {"__arrow_c_schema__", &schema, METH_NOARGS,
-         PyDoc_STR("__arrow_c_schema__($self, /)\n--\n\nReturn the type as a capsule 'arrow_schema'.")},
+         PyDoc_STR("__arrow_c_schema__($self, /)\n--\n\nReturn the type as an 'arrow_schema' capsule.")},
         {"__arrow_c_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&array)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__arrow_c_array__($self, /, requested_schema=None)\n--\n\n"

@@ -1,4 +1,5 @@
-// ferry: PyCapsules of Arrow's C structs: "arrow_schema", "arrow_array", "arrow_device_array", "arrow_array_stream".
+// ferry: PyCapsules that contain Arrow's C structs: "arrow_schema", "arrow_array", "arrow_device_array" and
+// "arrow_array_stream".
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -79,7 +80,7 @@ template <arrow_struct T>
 }
 
 /// Returns the struct in a capsule; the capsule still owns it.
-/// \throws error_is_set  TypeError: not a capsule with the name of T
+/// \throws error_is_set  TypeError: not a capsule whose name is arrow_capsule_name<T>
 template <arrow_struct T>
 [[nodiscard]] T* struct_in(PyObject* capsule, char const* method) {
     if (PyCapsule_IsValid(capsule, arrow_capsule_name<T>) == 0) {

@@ -125,7 +125,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 
 }  // namespace detail
 
-/// Returns the type of a column as a new capsule "arrow_schema". Requires the GIL.
+/// Returns the type of a column as a new "arrow_schema" capsule. Requires the GIL.
 ///
 /// \param c  column; only its type is read
 /// \return   new reference
@@ -166,7 +166,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
     return detail::pair_of(reference{arrow_schema_capsule(c.view())}, std::move(second));
 }
 
-/// Returns a new capsule "arrow_array_stream" that owns a stream. Requires the GIL.
+/// Returns a new "arrow_array_stream" capsule that owns a stream. Requires the GIL.
 ///
 /// \param stream  stream; moved from, and released on failure
 /// \return        new reference

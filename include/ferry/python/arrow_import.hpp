@@ -78,7 +78,7 @@ class borrowed_struct {
 };
 
 /// Owns memory whose release callback may run Python code, and preserves the current Python error when it releases the
-/// memory: a column may be destroyed because an exception was raised.
+/// memory, because a column may be destroyed while a Python exception propagates.
 class error_preserving_owner {
    public:
     explicit error_preserving_owner(std::shared_ptr<void const> owner) noexcept : owner_{std::move(owner)} {}
@@ -165,10 +165,11 @@ inline void clear_error_if_device_array(PyObject* x) {
 
 }  // namespace detail
 
-/// Imports a Python object as a column, through `__arrow_c_array__`, else `__arrow_c_device_array__`, else
-/// `__arrow_c_stream__`. If `__arrow_c_array__` raises a NotImplementedError or BufferError, `__arrow_c_device_array__`
-/// is called, if the object has it. An array, or the single chunk of a stream, is shared; several chunks are
-/// concatenated into a copy. Validates the structure without reading the data.
+/// Imports a Python object as a column, through the first of the methods `__arrow_c_array__`,
+/// `__arrow_c_device_array__` and `__arrow_c_stream__` that the object has. If `__arrow_c_array__` raises a
+/// NotImplementedError or BufferError, `__arrow_c_device_array__` is called, if the object has it. An array, or the
+/// single chunk of a stream, is shared; several chunks are concatenated into a copy. Validates the structure without
+/// reading the data.
 ///
 /// Requires the GIL; waits for devices and reads of streams release it. If the import is refused, the capsules of an
 /// array are unchanged, and a stream that has been read from is released.
@@ -178,7 +179,7 @@ inline void clear_error_if_device_array(PyObject* x) {
 /// \return   the column, which owns the imported memory
 /// \throws error_is_set  the error of the producer;  TypeError: no protocol, or a wrong capsule;  OSError: the stream
 ///                       reports an error
-/// \throws error         as from_arrow and from_arrow_stream
+/// \throws error         errors of from_arrow and from_arrow_stream
 template <class BackEnd = host_back_end const&>
 [[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = host_only) {
     if (reference const method = detail::find_method(x, "__arrow_c_array__")) {

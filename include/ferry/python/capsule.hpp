@@ -1,4 +1,4 @@
-// ferry: capsules with the structs of DLPack (R60–R63).
+// ferry: capsules that contain DLPack structs (R60–R63).
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -107,7 +107,7 @@ template <ferry::detail::managed_struct Raw>
 ///                 producer states that the data may be written (R15)
 /// \return         tensor
 /// \throws error_is_set  TypeError: not a capsule;  ValueError: not a DLPack capsule, or a consumed one
-/// \throws error  as ferry::from_dlpack; the deleter has run
+/// \throws error  errors of ferry::from_dlpack; the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule, flags assumed = flags::read_only) {
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
     if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::from_dlpack(raw);
@@ -122,7 +122,7 @@ template <ferry::detail::managed_struct Raw>
 
 /// Creates a capsule that owns a tensor. Requires the GIL.
 ///
-/// \param tensor       tensor; unchanged by a ferry::error and by std::bad_alloc, otherwise empty afterwards
+/// \param tensor       tensor; unchanged if a ferry::error or std::bad_alloc is thrown, otherwise empty afterwards
 /// \param max_version  newest version that the consumer supports (R4): version::legacy creates a legacy capsule
 /// \return             new reference
 /// \throws error_is_set    MemoryError; the deleter has run

@@ -43,9 +43,9 @@ void order_or_wait(stream_token ready, stream_token on, BackEnd& b) {
 /// are not counted; a mask of bools or bytes is packed into bits. Elements are shared or copied as in from_tensors.
 /// `device_of(pointer)` returns the device of an address. Work that is pending on the streams of the array and the mask
 /// is ordered before `on`, or waited for if `on` names no stream.
-/// \throws error_is_set  as read_array_interface;  BufferError: a mask that has a mask, a mask of another type, or a
-///                       mask of bits for bools
-/// \throws error         as from_tensors;  errc::shape or device: a mask of another shape or on another device;  the
+/// \throws error_is_set  errors of read_array_interface;  BufferError: a mask that has a mask, a mask of another type,
+///                       or a mask of bits for bools
+/// \throws error         errors of from_tensors;  errc::shape or device: a mask of another shape or on another device;
 ///                       errors of device_of
 template <class DeviceOf, class BackEnd>
 [[nodiscard]] std::optional<column> column_of_array(PyObject* x, DeviceOf device_of, BackEnd& b, stream_token on,
@@ -125,7 +125,7 @@ template <class DeviceOf, class BackEnd>
 /// `owner`, the Python object of the column, alive.
 /// \throws error_is_set  AttributeError: not a column of numbers, or a slice whose validity does not start at a byte
 ///                       boundary
-/// \throws error         as stream_entry
+/// \throws error         errors of stream_entry
 [[nodiscard]] inline PyObject* describe_column(column_view c, stream_token ready, PyObject* owner) {
     std::optional<data_type> type;
     for (auto const& [format, known] :

@@ -34,8 +34,8 @@ namespace python::detail {
 
 /// Exports the tensor that to_tensor returns for a column, in a new capsule. The arguments determine whether the tensor
 /// is shared and read-only, or copied.
-/// \throws error_is_set  a Python error
-/// \throws error         as to_tensor and ferry::to_dlpack;  errc::copy_needed: booleans with copy=False
+/// \throws error_is_set  errors of convert, to_request and make_capsule
+/// \throws error         errors of to_tensor and ferry::to_dlpack;  errc::copy_needed: booleans with copy=False
 template <class BackEnd>
 [[nodiscard]] PyObject* export_column_capsule(column const& c, export_arguments const& given, BackEnd& b) {
     constexpr auto api = "__dlpack__";

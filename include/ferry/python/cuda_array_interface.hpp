@@ -34,7 +34,7 @@ namespace detail {
 ///
 /// \param x  Python object; borrowed
 /// \return   the tensor and the stream on which it is ready; std::nullopt if the object has no such attribute
-/// \throws error_is_set  BufferError: a mask, another byte order (R20), a type without a DLPack data type (R16), or
+/// \throws error_is_set  BufferError: a mask, big-endian elements (R20), a type without a DLPack data type (R16), or
 ///                       strides that are not multiples of the element size (R30);  ValueError: a malformed interface
 /// \throws error         errc::foreign_pointer: not CUDA memory;  device: memory of a context that is not the primary
 ///                       context of its device;  no_driver: no CUDA driver;  errors of validate
@@ -57,7 +57,7 @@ namespace detail {
 
 /// Returns a new dict, the `__cuda_array_interface__` of an array; null with a Python error set.
 /// \throws error_is_set  AttributeError: not in CUDA or managed memory, or a data type that typestr cannot name
-/// \throws error         as stream_entry
+/// \throws error         errors of stream_entry
 template <class T>
 [[nodiscard]] PyObject* describe_for_cuda(T& array) {
     tensor_view const& v = view_of(array);

@@ -47,7 +47,7 @@ struct cuda_back_end : BackEnd {
     ///
     /// \param x  object without `__dlpack__`
     /// \return   the tensor; std::nullopt if the object has no `__cuda_array_interface__`
-    /// \throws error_is_set, error  as from_cuda_array_interface
+    /// \throws error_is_set, error  errors of from_cuda_array_interface
     [[nodiscard]] std::optional<detail::imported> import_other_protocol(PyObject* x) const {
         return from_cuda_array_interface(x);
     }

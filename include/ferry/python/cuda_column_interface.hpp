@@ -18,10 +18,10 @@ namespace ferry::inline v0::python {
 ///
 /// \param x   Python object; borrowed
 /// \param b   back end that orders, waits and copies
-/// \param on  stream that will read the column; pending work of the array and of its mask is ordered before it. Without
-///            a stream, the function waits for that work
+/// \param on  stream on which the column will be read; its later work is ordered after the pending work of the array
+///            and of its mask. Without a stream, the function waits for the pending work
 /// \return    the column; std::nullopt if the object has no `__cuda_array_interface__`
-/// \throws error_is_set  BufferError: a data type or byte order without a DLPack data type, strides that are not
+/// \throws error_is_set  BufferError: big-endian elements, a type without a DLPack data type, strides that are not
 ///                       multiples of the element size, or a mask of another type;  ValueError: a malformed interface
 /// \throws error         errc::rank, dtype, shape: not a column of numbers or bools with one flag per element;
 ///                       device: the mask is on another device;  foreign_pointer: not CUDA memory;  no_driver: no CUDA

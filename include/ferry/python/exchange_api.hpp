@@ -15,7 +15,7 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// The table of one array type. No exception leaves its functions (R77).
+/// The exchange table (DLPackExchangeAPI) of one array type. No exception propagates from its functions (R77).
 ///
 /// \tparam T        array type
 /// \tparam Unwrap   see install_dlpack

@@ -104,8 +104,8 @@ struct converted_arguments {
 /// \param b      back end
 /// \param added  flags to add to those of the result
 /// \return       new reference
-/// \throws error_is_set  as make_capsule
-/// \throws error         as ferry::to_dlpack
+/// \throws error_is_set  errors of make_capsule
+/// \throws error         errors of ferry::to_dlpack
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_array_capsule(T& array, tensor_view const& v, request const& req, stream_token ready,
                                              BackEnd& b, flags added = flags::none) {
@@ -133,8 +133,8 @@ template <class T, class BackEnd>
 /// \param given  arguments
 /// \param b      back end
 /// \return       new reference
-/// \throws error_is_set  as convert and make_capsule
-/// \throws error         as ferry::to_dlpack
+/// \throws error_is_set  errors of convert, to_request and make_capsule
+/// \throws error         errors of ferry::to_dlpack
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
     auto const asked = convert(given);

@@ -50,7 +50,7 @@ struct imported {
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes
 /// \return      the tensor; std::nullopt if there is no table
-/// \throws error_is_set, error  an exception of the producer; as ferry::from_dlpack
+/// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
 [[nodiscard]] inline std::optional<imported> import_by_table(PyObject* x, published const& type) {
     auto const* const table = find_exchange_api(x, type);
     if (table == nullptr) return {};
@@ -89,7 +89,8 @@ concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
 /// \param type  protocols that the type of `x` publishes
 /// \param b     back end
 /// \return      the tensor; the caller makes the requested copies
-/// \throws error_is_set, error  TypeError for other objects; an exception of the producer; as ferry::from_dlpack
+/// \throws error_is_set, error  TypeError for an object with neither; an exception of the producer; errors of
+///                             ferry::from_dlpack
 template <class BackEnd>
 [[nodiscard]] imported import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] BackEnd& b) {
     if (auto got = import_by_table(x, type)) return std::move(*got);
@@ -169,7 +170,7 @@ template <class BackEnd>
 /// \param at    device of the data, if known
 /// \param b     back end
 /// \return      the tensor; the caller makes the copies that the producer did not
-/// \throws error_is_set, error  an exception of the producer; as ferry::from_dlpack and copy_by_producer
+/// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack and copy_by_producer
 template <class T, class BackEnd>
 [[nodiscard]] imported import_by_dlpack(PyObject* x, published const& type, request req, std::optional<device> at,
                                         BackEnd& b) {
@@ -209,8 +210,8 @@ template <class T, class BackEnd>
 
 /// Imports an object that is not a capsule. If the tensor is not on the GPU that `__dlpack_device__` announced, the
 /// producer had no stream of the actual GPU and may have queued a copy there, so the import is repeated for the actual
-/// device (R38). If no part of the request depends on the device, `__dlpack_device__` is called only for types that
-/// required this before.
+/// device (R38). If no part of the request depends on the device, `__dlpack_device__` is called only for types
+/// for which an import has been repeated before.
 ///
 /// \tparam T    consumer
 /// \param x     object
@@ -218,7 +219,8 @@ template <class T, class BackEnd>
 /// \param req   request
 /// \param b     back end
 /// \return      the tensor; the caller makes the copies that the producer did not
-/// \throws error_is_set, error  as import_by_dlpack and import_without_dlpack; errc::device if the device changes
+/// \throws error_is_set, error  errors of import_by_dlpack and import_without_dlpack; errc::device if the device
+///                             changes
 template <class T, class BackEnd>
 [[nodiscard]] imported import_producer(PyObject* x, published const& type, request const& req, BackEnd& b) {
     bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
@@ -253,7 +255,7 @@ template <class T, class BackEnd>
 /// \param req   request
 /// \param b     back end
 /// \return      the tensor; the caller makes the copies that the producer did not
-/// \throws error_is_set, error  BufferError with the fix; as import_producer
+/// \throws error_is_set, error  BufferError with the fix; errors of import_producer
 template <class T, class BackEnd>
 [[nodiscard]] imported import_torch(PyObject* x, published const& type, request const& req, BackEnd& b) {
     require_plain(x, type);
@@ -284,7 +286,7 @@ template <class T, class BackEnd>
 /// \param req request
 /// \param b   back end
 /// \return    the tensor; the caller makes the copies that the producer did not
-/// \throws error_is_set, error  as import_producer, import_torch and from_capsule
+/// \throws error_is_set, error  errors of import_producer, import_torch and from_capsule
 template <class T, class BackEnd>
 [[nodiscard]] imported import_object(PyObject* x, request const& req, BackEnd& b) {
     if (PyCapsule_CheckExact(x) != 0) {
@@ -312,7 +314,7 @@ template <class T, class BackEnd>
 /// \return     array
 /// \throws error_is_set  an exception of the producer; TypeError for an object without a protocol; ValueError for a
 ///                       capsule that cannot be used
-/// \throws error  as ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54)
+/// \throws error  errors of ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54)
 template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] T from_python(PyObject* x, request req, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();

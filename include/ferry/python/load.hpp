@@ -188,8 +188,8 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
         tensor_ = ferry::to_dlpack(std::move(*tensor_), req, releasing, ready);
         value.emplace(tensor_->template as<T, Rank, Access, Layout>());
     }
-    /// Makes the view of a matching tensor and returns true. Leaves `value` empty and returns true if a permitted copy
-    /// can be viewed. Returns false otherwise.
+    /// If a matching tensor can be viewed, sets `value` and returns true. If only a copy can be viewed, and copies are
+    /// permitted, leaves `value` empty and returns true. Otherwise returns false.
     [[nodiscard]] bool can_view_or_copy(tensor_view const& v, bool may_copy) {
         value.reset();
         ferry::detail::record to{"ferry::as", std::source_location::current()};

@@ -174,7 +174,7 @@ class producer_cache {
         auto const& is = header->version;
         bool const is_older = next != nullptr && (next->version.major < is.major ||
                                                   (next->version.major == is.major && next->version.minor < is.minor));
-        header = is_older ? next : nullptr;  // versions that do not decrease may form a cycle
+        header = is_older ? next : nullptr;  // a list whose versions do not decrease may be cyclic
     }
     if (header == nullptr || header->version.major != version::current.major) return nullptr;
     auto const* api = reinterpret_cast<abi::exchange_api const*>(header);

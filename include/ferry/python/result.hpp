@@ -230,8 +230,8 @@ template <class Options>
 /// Returns the result of a bound function as a new Python object. An rvalue is moved into the object; an lvalue is
 /// shared by array_traits::share, or copied if there is no such function. Data in device memory is ready on the stream
 /// of array_traits::ready_on, or when the function returns.
-/// \throws error_is_set  as export_result
-/// \throws error         as ferry::to_dlpack
+/// \throws error_is_set  errors of export_result
+/// \throws error         errors of ferry::to_dlpack
 template <class Options, class T>
 [[nodiscard]] PyObject* to_python(T&& value) {
     using Array = std::remove_cvref_t<T>;

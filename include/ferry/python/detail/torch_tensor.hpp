@@ -113,7 +113,7 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 /// \param v           its export, without a copy
 /// \param is_certain  whether the storage is queried for every address
 /// \throws error_is_set  BufferError; an exception raised by a method of the tensor
-/// \throws error         as ferry::validate
+/// \throws error         errors of ferry::validate
 inline void require_memory(PyObject* x, published const& type, tensor_view const& v, bool is_certain) {
     constexpr auto lowest_usual = std::uint64_t{1} << 46;
     auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(v.data()));
