@@ -59,7 +59,7 @@ struct arrow_back_end : system_back_end {
             check(cudaStreamWaitEvent(s, handle, 0), "cudaStreamWaitEvent");  // mutant: cuda_arrow_wait
         });
     }
-    /// Records a new event on `on`, which completes after all work queued there so far. Does not block.
+    /// Records a new event, which completes after all work that is queued on `on` so far. Does not block.
     ///
     /// \param on  CUDA stream; the event belongs to its device
     /// \return    the event, owned by the caller

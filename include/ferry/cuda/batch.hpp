@@ -88,8 +88,8 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 /// (pack.hpp) is faster.
 ///
 /// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The driver does
-/// not accept the legacy default stream for a batch: the batch then runs on a stream made for the call, after the
-/// earlier work on the legacy default stream and before its later work. Does not enable peer access.
+/// not accept the legacy default stream for a batch; if `on` is that stream, the batch runs on a stream made for the
+/// call, after the earlier work on `on` and before its later work. Does not enable peer access.
 ///
 /// \param pieces  copies, accessed only during the call; no destination may overlap a source or another destination
 /// \param on      CUDA stream

@@ -50,8 +50,8 @@ inline void require_no_capture(cudaStream_t s, char const* api) {
 }
 
 /// Sets the capture mode of this thread to cudaStreamCaptureModeRelaxed for the lifetime of the object, for calls that
-/// are not part of a graph. In the other modes, calls that allocate or wait fail while another thread captures, and
-/// invalidate that capture.
+/// are not part of a graph. In the other modes, calls that allocate or wait fail while another thread is capturing a
+/// stream, and invalidate that capture.
 class relaxed_capture_mode {
    public:
     relaxed_capture_mode() noexcept { exchange_by_runtime(); }

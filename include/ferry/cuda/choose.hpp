@@ -56,7 +56,7 @@ inline constexpr std::size_t kib = 1024, mib = kib * kib;
 /// Up to this size, a copy through a pinned bounce buffer is faster than cudaMemcpyAsync to pageable memory
 /// (docs/cuda.md, "Measured"). For larger copies, the driver's pipelined copy is faster.
 inline constexpr std::size_t bounced_to = mib;
-/// From this size, a staged transfer is faster than cudaMemcpyAsync, because a single thread of the driver copies.
+/// From this size, a staged transfer is faster than cudaMemcpyAsync, in which a single driver thread copies the data.
 inline constexpr std::size_t staged_from = 4 * mib;
 /// From this size, a staged transfer to unpopulated destination pages is faster, because the page faults take the
 /// driver's single thread longer than the copy itself.

@@ -48,7 +48,7 @@ struct copier_options {
     int lanes = 0;                                    ///< host threads; 0 or less: one for each processor, at most 8
     std::size_t slot_bytes = std::size_t{4} << 20;    ///< size of a pinned slot, at least 4 KiB; no chunk is larger
     std::size_t most_pinned = std::size_t{64} << 20;  ///< bytes of all slots together; at least one slot
-    std::size_t most_kept = std::size_t{64} << 20;    ///< bytes of released pinned results that stay pinned for reuse
+    std::size_t most_kept = std::size_t{64} << 20;    ///< bytes of released pinned memory that are kept for reuse
     pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
     /// Maximum total size of the pinned bounce buffers for small copies, in bytes. Below 2 MiB, none are used.
     std::size_t most_small = std::size_t{4} << 20;
@@ -89,7 +89,8 @@ class copier {
         return d.type == device_type::cpu || uses_cuda_streams(d.type);
     }
 
-    /// Allocates memory of any CUDA kind: host memory from fresh_host_space, pinned memory from the copier's pool.
+    /// Allocates host, pinned, managed or device memory: host memory from fresh_host_space, pinned memory from the
+    /// copier's pool.
     ///
     /// \param d      device of the memory
     /// \param bytes  size
@@ -161,18 +162,18 @@ class copier {
     ///
     /// \param from  stream whose queued work runs first
     /// \param to    stream whose later work waits for it
-    /// \throws error  as `ferry::cuda::order`
+    /// \throws error  errors of `ferry::cuda::order`
     void order(stream_token from, stream_token to) { cuda::order(from, to); }
     /// Blocks the host until the work queued on a stream has completed, as `ferry::cuda::wait` does.
     ///
     /// \param on  stream to wait for
-    /// \throws error  as `ferry::cuda::wait`
+    /// \throws error  errors of `ferry::cuda::wait`
     void wait(stream_token on) { cuda::wait(on); }
     /// Marks the work queued on a stream, so that the host can wait for it later. Does not block.
     ///
     /// \param on  CUDA stream
     /// \return    an object whose destructor waits for the work queued on `on` at the time of this call
-    /// \throws error  as the constructor of `queued_mark`
+    /// \throws error  errors of the constructor of `queued_mark`
     [[nodiscard]] queued_mark mark(stream_token on) { return queued_mark{on}; }
 
     /// Returns the number of lanes (host threads) that have been started.

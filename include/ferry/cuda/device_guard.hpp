@@ -15,7 +15,7 @@ namespace ferry::inline v0::cuda {
 /// \param e      result of the call
 /// \param call   name of the function called
 /// \param where  source location reported by errors
-/// \throws error  as `check`
+/// \throws error  errors of `check`
 inline void check_device(cudaError_t e, char const* call,
                          std::source_location where = std::source_location::current()) {
     check(e == cudaErrorInvalidValue ? cudaErrorInvalidDevice : e, call, where);

@@ -11,9 +11,9 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// An event without timing, with its device and context. Never destroyed: destroying an event after a device reset,
-/// often the last CUDA call of a program, is undefined. An event created before a reset is not reused, because its
-/// handle is invalid.
+/// An event without timing, with its device and context. Never destroyed, because destroying an event is undefined
+/// behaviour after a device reset, which is often the last CUDA call of a program. An event created before a reset is
+/// not reused, because its handle is invalid.
 struct pooled_event {
     std::int32_t device_id = 0;
     unsigned long long context = 0;

@@ -90,7 +90,8 @@ inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
                                 << " bytes: ask the exporter for a new descriptor");
 }
 
-/// Creates a stream, even while another thread captures. The stream may be destroyed while its work is still queued.
+/// Creates a stream, even while another thread is capturing a stream. The new stream may be destroyed while its work is
+/// still queued.
 [[nodiscard]] inline stream make_quiet_stream(std::int32_t device_id) {
     relaxed_capture_mode const relaxed;
     return stream{device_id};
@@ -236,7 +237,7 @@ class opened_allocation {
     /// event cannot be recorded: the host then waits for `on`. Without a stream, there is nothing to record: the owner
     /// must release the memory after its last access (R50). Not thread-safe.
     ///
-    /// \param on   stream that uses the memory; {} for none
+    /// \param on   stream of the work that uses the memory; {} for none
     /// \param out  handle of the event, set when the result is true
     /// \return     true when the exporter must wait for `out`
     /// \throws error  errc::stream, capturing; errors of CUDA
@@ -304,7 +305,7 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     ///
     /// \param r  bytes to share
     /// \return   the reason, in static storage; null when the memory can be shared
-    /// \throws error  as `allocation_of`
+    /// \throws error  errors of `allocation_of`
     [[nodiscard]] char const* refusal(ipc::byte_range const& r, device) const {
         auto const a = allocation_of(r.begin);
         if (is_shared_by_pool(a)) return nullptr;

@@ -62,9 +62,10 @@ namespace ferry::inline v0 {
 
 /// Adapts device mdspans: `ferry::shaped{m}` borrows device memory, which must outlive every tensor made from it.
 ///
-/// An mdspan does not store the stream that wrote its elements. `ready_on` therefore returns the legacy default stream,
-/// which waits for all blocking streams. After work on a non-blocking stream, export first, then pass that stream:
-/// `to_dlpack(to_dlpack(view), request, back_end, stream)`, where `view` is a variable: `ferry::shaped view{m}`.
+/// An mdspan does not store the stream on which its elements were written. `ready_on` therefore returns the legacy
+/// default stream, which waits for all blocking streams. After work on a non-blocking stream, export first, then pass
+/// that stream: `to_dlpack(to_dlpack(view), request, back_end, stream)`, where `view` is a variable:
+/// `ferry::shaped view{m}`.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
@@ -73,7 +74,7 @@ struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_access
     ///
     /// \param m  mdspan
     /// \return   device of its elements
-    /// \throws error  as `cuda::device_of_pointer`
+    /// \throws error  errors of `cuda::device_of_pointer`
     static ferry::device device(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
         return m.data_handle() != nullptr ? cuda::device_of_pointer(m.data_handle()) : ferry::device{device_type::cuda};
     }

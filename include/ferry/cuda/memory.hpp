@@ -1,4 +1,4 @@
-// ferry: memory of any CUDA kind, allocated by back ends.
+// ferry: host, pinned, managed or device memory, allocated by back ends.
 #pragma once
 
 #include <ferry/base/device.hpp>

@@ -76,7 +76,7 @@ inline void pack_compiled(copy_plan const& plan, void* dst, void const* src, str
 ///
 /// \param pieces  copies; no destination may overlap a source or another destination
 /// \param on      CUDA stream
-/// \throws error  as `pack_pieces`; errc::driver when the program has no code for the device
+/// \throws error  errors of `pack_pieces`; errc::driver when the program has no code for the device
 inline void pack_pieces_compiled(std::span<piece const> pieces, stream_ref on) {
     detail::launch_pieces(
         pieces, on, [] { return reinterpret_cast<void const*>(&detail::pieces_kernel<>); },

@@ -105,7 +105,7 @@ struct pack_library {
 ///
 /// The driver compiles the kernels of a word size for a device at the first call that needs them, which takes much
 /// longer than a copy, and caches them on disk: make that call outside a capture. `pack_compiled` (pack.cuh) compiles
-/// nothing at run time. Plans in bits are copied by a single thread if, in the destination, the stride of a loop is
+/// nothing at run time. A plan in bits is executed by a single thread if, in the destination, the stride of a loop is
 /// smaller than the range that its inner loops span.
 ///
 /// \param plan  copy to execute

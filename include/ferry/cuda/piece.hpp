@@ -7,8 +7,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// One copy of many that `copy_batch` or `pack_pieces` executes. In one call no destination may overlap another
-/// destination or a source.
+/// One of the copies that a call of `copy_batch` or `pack_pieces` executes. In a call, no destination may overlap
+/// another destination or a source.
 struct piece {
     void* dst;          ///< destination
     void const* src;    ///< source

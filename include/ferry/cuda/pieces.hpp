@@ -34,8 +34,8 @@ inline constexpr std::int64_t max_pitch = 0x7fffffff;
     return n;
 }
 
-/// The devices of a copy. Between two GPUs, the copies name both, because memory of pools cannot be copied otherwise
-/// without peer access.
+/// The devices of a copy. Calls that copy between two GPUs specify both, because copies of pool memory would otherwise
+/// require peer access.
 struct route {
     bool between_gpus = false;
     std::int32_t to = 0;

@@ -102,7 +102,7 @@ class pool_space {
     ///
     /// \param bytes  size
     /// \return       device memory, 256-byte aligned
-    /// \throws error  as `pool::allocate`
+    /// \throws error  errors of `pool::allocate`
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         return pool_.allocate(bytes, on_);
     }

@@ -72,10 +72,10 @@ namespace ferry::inline v0::cuda {
 }
 
 /// A shared handle to a memory pool of another process, from which memory can be imported but not allocated. The pool
-/// is closed with the last copy of the handle and the last memory imported from it. Thread-safe.
+/// is closed when all copies of the handle, and all memory imported from the pool, have been destroyed. Thread-safe.
 ///
 /// A process must import the same memory only once and share the `imported_memory`, as `shareable` does: if it is
-/// imported twice, the first free unmaps it for both.
+/// imported twice, the first free unmaps it for both imports.
 class imported_pool {
    public:
     /// Imports a pool and gives a device access to it.
@@ -168,7 +168,7 @@ class imported_memory {
     /// Returns the address of the first byte.
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
     /// Compares the addresses of two imports. Memory that is imported again has the same address, even with another
-    /// handle or for another device, and the first free unmaps it for both.
+    /// handle or for another device, and the first free unmaps it for both imports.
     ///
     /// \param other  memory imported by this process
     /// \return       true when both are the same memory

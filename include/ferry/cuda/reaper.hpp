@@ -100,7 +100,8 @@ class reaper {
 /// Passes a tensor to a reaper, which releases it after all work already queued on `on` has completed. Does not block.
 /// The reaper owns the tensor on success; on failure the caller still owns it.
 ///
-/// \param on      stream that uses the tensor; a default stream without a device belongs to the tensor's device
+/// \param on      stream of the work that uses the tensor; a default stream without a device belongs to the tensor's
+///                device
 /// \param by      reaper, whose `poll` or destructor releases the tensor
 /// \param tensor  tensor to release
 /// \throws error           errc::stream, capturing; errors of CUDA

@@ -13,8 +13,8 @@ namespace ferry::inline v0::cuda::detail {
 /// Returns the number of bits or bytes that one unit of a plan writes; it reads `unit` bits or bytes.
 [[nodiscard]] constexpr std::int64_t written(copy_plan const& p) noexcept { return p.unit + p.zero_bits; }
 
-/// Whether no stride of one side of a plan is 0, and the units of that side add up to the size of the range that they
-/// span. A destination is then dense; for a source, use `is_dense_source`.
+/// Whether one side of a plan has no stride of 0, and the total size of its units equals the size of the range that
+/// they span. A destination is then dense; for a source, use `is_dense_source`.
 [[nodiscard]] constexpr bool is_dense(copy_plan const& p, std::int64_t offset, std::int64_t const* strides,
                                       std::int64_t unit) noexcept {
     if (p.kind == copy_kind::empty) return false;

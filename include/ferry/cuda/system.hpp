@@ -78,13 +78,13 @@ struct system_back_end {
         return d.type == device_type::cpu || uses_cuda_streams(d.type);
     }
 
-    /// Allocates memory of any CUDA kind.
+    /// Allocates host, pinned, managed or device memory.
     ///
     /// \param d      device of the memory
     /// \param bytes  size
     /// \param on     stream on which the memory is first used; see `memory`
     /// \return       owner of the memory
-    /// \throws error, std::bad_alloc  as the constructor of `memory`
+    /// \throws error, std::bad_alloc  errors of the constructor of `memory`
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token on) const { return {d, bytes, on}; }
 
     /// Copies the elements that a plan describes; an operation of the concept `back_end`. On failure no work of the
@@ -132,18 +132,18 @@ struct system_back_end {
     ///
     /// \param from  stream whose queued work runs first
     /// \param to    stream whose later work waits for it
-    /// \throws error  as `ferry::cuda::order`
+    /// \throws error  errors of `ferry::cuda::order`
     void order(stream_token from, stream_token to) const { cuda::order(from, to); }
     /// Blocks the host until the work queued on a stream has completed, as `ferry::cuda::wait` does.
     ///
     /// \param on  stream to wait for
-    /// \throws error  as `ferry::cuda::wait`
+    /// \throws error  errors of `ferry::cuda::wait`
     void wait(stream_token on) const { cuda::wait(on); }
     /// Marks the work queued on a stream, so that the host can wait for it later. Does not block.
     ///
     /// \param on  CUDA stream
     /// \return    an object whose destructor waits for the work queued on `on` at the time of this call
-    /// \throws error  as the constructor of `queued_mark`
+    /// \throws error  errors of the constructor of `queued_mark`
     [[nodiscard]] queued_mark mark(stream_token on) const { return queued_mark{on}; }
 };
 

@@ -83,7 +83,7 @@ class shaped {
     /// elements, the current CUDA device.
     ///
     /// \return  a view, valid until the vector is destroyed or its memory is reallocated
-    /// \throws error  as `device_of_pointer`
+    /// \throws error  errors of `device_of_pointer`
     [[nodiscard]] tensor_view ferry_view() {
         auto* const p = thrust::raw_pointer_cast(vector_.data());
         return {p, shape_view{extents_}, {}, device_of_elements(p)};
@@ -176,13 +176,13 @@ struct ferry::array_traits<ferry::cuda::shaped<Vector>> {
     ///
     /// \param a  shaped vector
     /// \return   a view of its elements
-    /// \throws error  as `shaped::ferry_view`
+    /// \throws error  errors of `shaped::ferry_view`
     static tensor_view view(cuda::shaped<Vector>& a) { return a.ferry_view(); }
     /// Returns a read-only view of a shaped vector.
     ///
     /// \param a  shaped vector
     /// \return   a read-only view of its elements
-    /// \throws error  as `shaped::ferry_view`
+    /// \throws error  errors of `shaped::ferry_view`
     static tensor_view view(cuda::shaped<Vector> const& a) { return a.ferry_view(); }
     /// Returns the stream on which a shaped vector is ready.
     ///

@@ -35,12 +35,12 @@ struct pack_arguments {
     std::byte const* src;  ///< first byte of the source
     std::uint64_t count;   ///< number of words, tiles, destination bytes, or units
     std::int32_t rank;
-    std::int32_t outer;      ///< bits: outer loops, whose iterations share no destination byte
+    std::int32_t outer;      ///< `bits` only: outer loops, whose iterations share no destination byte
     divisor tiles[2];        ///< number of tiles in the fastest dimension of the source, and of the destination
-    std::int64_t unit;       ///< bits: copied for each index
-    std::int64_t span;       ///< bits: copied or cleared for each index
-    std::int64_t bytes;      ///< bits: destination bytes of the inner loops; 0: one thread copies all units
-    std::int32_t dst_shift;  ///< bits: first bit in the first byte
+    std::int64_t unit;       ///< `bits` only: number of bits copied for each index
+    std::int64_t span;       ///< `bits` only: number of bits copied or cleared for each index
+    std::int64_t bytes;      ///< `bits` only: destination bytes of the inner loops; if 0, one thread copies all units
+    std::int32_t dst_shift;  ///< `bits` only: first bit in the first byte
     std::int32_t src_shift;
     std::int64_t extents[max_rank];
     std::int64_t dst_strides[max_rank];
