@@ -89,7 +89,7 @@ inline void require_stream_of(stream_token on, device d, char const* api, std::s
 /// \param array   array; moved from on success, unchanged on failure
 /// \param schema  its type; released on success, unchanged on failure
 /// \param b       back end that waits for the event
-/// \param on      stream that will read the column
+/// \param on      stream that reads the column
 /// \param where   source location of the caller
 /// \throws error  errc::device: an unknown device type or id;  no_backend: the back end does not reach the device;
 ///                stream: a stream of another device type;  an error of the back end;  as from_arrow of an ArrowArray

@@ -137,10 +137,10 @@ class client {
         return !socket_ || socket::has_exited(exporter_);
     }
     /// Renews all leases. Blocks until the reply.
-    /// \throws error  as `attach`
+    /// \throws error  errors of `attach`
     void ping() { expect<protocol::done>(machine_.ask(protocol::ping{})); }
     /// Returns all publications in the order of their names. Blocks until the reply.
-    /// \throws error  as `attach`
+    /// \throws error  errors of `attach`
     [[nodiscard]] std::vector<entry> list() {
         std::vector<entry> all;
         for (bool more = true; more;) {
@@ -153,7 +153,7 @@ class client {
     /// Withdraws a name. Only the user that runs the server may.
     /// \param name  name of the publication
     /// \return      false when nothing is published under it
-    /// \throws error  as `attach`
+    /// \throws error  errors of `attach`
     bool drop(std::string_view name) {
         auto const answer = answered(machine_.ask(protocol::drop{0, checked(name)}), {});
         if (auto const* r = std::get_if<protocol::refused>(&answer); r != nullptr && r->why != reason::not_published)
@@ -161,7 +161,7 @@ class client {
         return std::holds_alternative<protocol::done>(answer);
     }
     /// Returns the statistics of the server. Blocks until the reply.
-    /// \throws error  as `attach`
+    /// \throws error  errors of `attach`
     [[nodiscard]] statistics counts() { return expect<protocol::counted>(machine_.ask(protocol::count{})).counts; }
     /// Releases all buffers and closes the connection; unmap them first. Waits up to 2 s when the socket's buffer is
     /// full. No effect on a closed client.

@@ -53,7 +53,7 @@ class server {
     /// Creates the socket and listens.
     /// \param name     path of the socket, or a bare name in `socket_directory()`
     /// \param options  permitted users, mode of the socket, and limits
-    /// \throws error  as `listener`; errc::out_of_memory: no file descriptors
+    /// \throws error  errors of `listener`; errc::out_of_memory: no file descriptors
     explicit server(std::string_view name, server_options options = {})
         : allow_{std::move(options.allow)},
           machine_{options.limits},

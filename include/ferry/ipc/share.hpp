@@ -67,7 +67,7 @@ template <class BackEnd = host_back_end const&>
 /// \param b        back end
 /// \param where    source location for errors
 /// \return         the share
-/// \throws error  as for a tensor; errors of `to_dlpack`
+/// \throws error  errors of the overload for a tensor; errors of `to_dlpack`
 template <class Array, class BackEnd = host_back_end const&>
     requires(!ferry::detail::has_own_exports<std::remove_cvref_t<Array>> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Array&& array, share_options options = {}, BackEnd&& b = host_only,

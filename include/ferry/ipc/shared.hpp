@@ -92,7 +92,7 @@ class shared {
     ///
     /// Later attaches are possible: announce the new data after writing it.
     /// \param limit  longest wait
-    /// \param on     stream that will write: it waits for the work that importers queued before they dropped their
+    /// \param on     stream that writes: it waits for the work that importers queued before they dropped their
     ///               tensors; without a stream the host waits
     /// \return       false when a process still has a tensor
     [[nodiscard]] bool wait_for_readers(std::chrono::nanoseconds limit, stream_token on = {}) {
