@@ -10,6 +10,8 @@ namespace ferry::inline v0 {
 
 enum class errc : int;
 class error;
+template <class T>
+class result;
 enum class device_type : std::int32_t;
 struct device;
 enum class type_code : std::uint8_t;

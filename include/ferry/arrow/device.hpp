@@ -99,7 +99,7 @@ template <arrow_event_back_end BackEnd>
     constexpr auto api = "ferry::from_arrow";
     if (array == nullptr) detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null"}, where);
     auto const place = detail::device_of(*array, api, where);
-    detail::require_reach(b, place, api, where);
+    static_cast<void>(detail::check_support(b, place, {api, where}));
     detail::require_stream_of(on, place, api, where);
     auto tree = detail::read_arrow(&array->array, schema, place, api, where);
     if (array->sync_event != nullptr && place.type != device_type::cpu && !on.is_no_sync())
@@ -137,7 +137,7 @@ void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token r
         *out = detail::make_device_array(c.view(), c.owner(), nullptr);
         return;
     }
-    detail::require_reach(b, place, api, where);
+    static_cast<void>(detail::check_support(b, place, {api, where}));
     using event = decltype(b.record_event(place, ready_on));
     struct kept {
         std::shared_ptr<void const> owner;

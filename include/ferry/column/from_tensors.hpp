@@ -46,7 +46,7 @@ template <class BackEnd>
                                         std::source_location where) {
     auto const v = t.view();
     if (v.is_contiguous()) return std::move(t);
-    require_reach(b, v.device(), api, where);
+    static_cast<void>(check_support(b, v.device(), {api, where}));
     auto memory = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), on);
     tensor_view const compact{static_cast<void*>(memory.data()), v.dtype(), v.shape(), {}, v.device()};
     stream_memory_guard behind{b, on, v.device()};

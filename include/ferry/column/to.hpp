@@ -154,8 +154,8 @@ struct column_move {
         else target = place;
         auto const from = c.device();
         if (is_same_device(from, target)) return c;
-        require_reach(b, from, api, where);
-        require_reach(b, target, api, where);
+        static_cast<void>(check_support(b, from, {api, where}));
+        static_cast<void>(check_support(b, target, {api, where}));
         if (on.is_ambiguous())
             fail(errc::stream, api,
                  message{"the stream is null (R44): use the legacy default stream or the per-thread default stream"},

@@ -1,6 +1,7 @@
 // ferry: conformance checks of copies, and of the memory that array_traits<T>::allocate returns.
 #pragma once
 
+#include <ferry/base/result.hpp>
 #include <ferry/conformance/detail/same.hpp>
 #include <ferry/conformance/detail/samples.hpp>
 #include <ferry/conformance/metadata.hpp>
@@ -42,6 +43,14 @@ outcome check_never(box<Array>& a, sample const& s) {
     }
 }
 
+/// Calls array_traits<T>::allocate, and throws the error of a result that it returns.
+template <class Array>
+[[nodiscard]] Array allocated(data_type type, shape_view shape, device dev) {
+    if constexpr (ferry::detail::is_result<decltype(array_traits<Array>::allocate(type, shape, dev))>)
+        return array_traits<Array>::allocate(type, shape, dev).value();
+    else return array_traits<Array>::allocate(type, shape, dev);
+}
+
 /// Calls `f(box&, sample const&)` with an array that array_traits<T>::allocate returns, for each type and shape that it
 /// accepts, including the type of the maker's arrays.
 template <class Array, class F>
@@ -54,7 +63,7 @@ outcome for_each_allocation([[maybe_unused]] produced const& made, F f) {
             for (auto const& shape : filled) {
                 box<Array> fresh;
                 if (found.found == verdict::broken) return;
-                if (fresh.construct([&]() -> Array { return array_traits<Array>::allocate(type, shape, cpu); }))
+                if (fresh.construct([&] { return allocated<Array>(type, shape, cpu); }))
                     add(found, f(fresh, sample{.shape = shape, .type = &type}));
             }
         };
@@ -74,7 +83,7 @@ outcome check_fresh(box<Array>& a, sample const& s) {
         tensor_view const& v = view_of(*a);
         if (v.is_read_only()) return broken(what << ": the memory is READ_ONLY, expected writable memory");
         box<Array> second;
-        if (second.construct([&]() -> Array { return array_traits<Array>::allocate(*s.type, s.shape, cpu); }) &&
+        if (second.construct([&] { return allocated<Array>(*s.type, s.shape, cpu); }) &&
             view_of(*second).data() == v.data())
             return broken(what << ": two allocations share the same memory");
         if (!(v.shape() == s.shape)) return not_applicable(what << ": its shape differs");
@@ -94,7 +103,7 @@ template <class Array>
 outcome check_device(data_type type, shape_view shape) {
     device const far{device_type::hexagon, 7};
     box<Array> fresh;
-    if (!fresh.construct([&]() -> Array { return array_traits<Array>::allocate(type, shape, far); }))
+    if (!fresh.construct([&] { return allocated<Array>(type, shape, far); }))
         return kept("allocate throws for an unsupported device");
     if (is_same_device(view_of(*fresh).device(), far)) return kept("allocate returned memory of hexagon:7");
     return broken("allocate(hexagon:7) returned memory of another device: throw for unsupported devices");

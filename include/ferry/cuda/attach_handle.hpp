@@ -54,7 +54,7 @@ namespace ferry::inline v0::cuda {
     if (byte_offset > mapped) refuse();
     tensor_view const view{
         memory.data() + byte_offset, layout.dtype(), layout.shape(), layout.strides(), layout.device(), layout.flags()};
-    ferry::detail::validate_view(view, api, where);
+    static_cast<void>(ferry::detail::check_view(view, {api, where}));
     auto const range = ipc::range_of(view);
     auto const before = static_cast<std::uint64_t>(range.first);
     if (before > byte_offset || range.length - before > mapped - byte_offset) refuse();

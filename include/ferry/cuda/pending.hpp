@@ -124,8 +124,8 @@ template <back_end BackEnd>
                             where);
     detail::require_stream(on, api);
     tensor_view const from = source.view();
-    ferry::detail::require_reach(b, from.device(), api, where);
-    ferry::detail::require_reach(b, to, api, where);
+    static_cast<void>(ferry::detail::check_support(b, from.device(), {api, where}));
+    static_cast<void>(ferry::detail::check_support(b, to, {api, where}));
     tensor_view const sized{static_cast<void*>(nullptr),         from.dtype(), from.shape(), {}, to,
                             from.flags() & flags::subbyte_padded};
     device_guard const current{detail::device_of(on, api)};

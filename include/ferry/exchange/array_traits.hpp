@@ -1,6 +1,7 @@
 // ferry: the customisation point of array libraries, and the concepts of its optional members.
 #pragma once
 
+#include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/typed_view_traits.hpp>
 #include <ferry/fwd.hpp>
@@ -18,9 +19,9 @@ namespace ferry::inline v0 {
 ///
 /// Only `view` is required, for T& and for T const&. Each of the other members adds a capability.
 ///
-/// - `tensor_view view(T&)`, `tensor_view view(T const&)`: describes the elements; the second returns a read-only view,
-///   unless copies of T are handles to the same elements. Extents and strides refer to storage that exists as long as
-///   the array; `inplace_view<N> view(T&)` contains them instead. Throws for arrays that are not one tensor on one
+/// - `tensor_view view(T&)`, `tensor_view view(T const&)`: returns a view of the elements; the second returns a
+///   read-only view, unless copies of T are handles to the same elements. The extents and strides of the view must
+///   exist as long as the array; an `inplace_view<N>` contains them. Fails for arrays that are not one tensor on one
 ///   device, such as sharded or sparse ones (R41).
 /// - `Owner share(T const&)`: returns another owner of the same memory; needed to export lvalues.
 /// - `T adopt(managed_tensor)` or `T adopt(managed_tensor&&)`: takes ownership of a tensor without a copy. With a
@@ -28,7 +29,7 @@ namespace ferry::inline v0 {
 ///   ferry::already_ready if no work is pending; `ready_on` of the array must return that stream. If both exist, ferry
 ///   calls the one with two parameters.
 /// - `T allocate(data_type, shape_view, device)`: returns a new compact array on that device for copies. Any stream may
-///   write the array without a wait. Throws for unsupported devices.
+///   write the array without a wait. Fails for unsupported devices.
 /// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
 /// - `static constexpr bool owns`: whether an rvalue keeps its elements alive (D13). If it is absent, ferry assumes
@@ -36,6 +37,9 @@ namespace ferry::inline v0 {
 ///   of a type own their elements, define a function: `static bool owns(T const&)`.
 /// - `static constexpr bool vector_elements`, `static constexpr bool padded_elements`: whether imports support short
 ///   vectors and padded sub-byte elements; see `accepts_vectors` and `accepts_padded`.
+///
+/// To report failures without exceptions, `view`, `share`, `adopt` and `allocate` may return a `result` of the type
+/// above.
 ///
 /// All members are public and static; overload sets and templates are allowed. A member with one of these names and an
 /// unsupported signature does not compile; see exchange/detail/adapter.hpp. A type without `view` may have a member
@@ -45,16 +49,20 @@ struct array_traits;
 
 namespace detail {
 
-/// `view` takes the array by value: the elements of the view may be destroyed with that copy.
+/// `view` takes the array by value. The elements of the view may then be destroyed with that copy.
 template <class T>
 concept view_takes_value = requires(T& a) {
     static_cast<decltype(array_traits<T>::view(a)) (*)(T)>(array_traits<T>::view);
 };
 
+/// The return type of `adopt`.
+template <class T, class... Stream>
+using adopted = decltype(array_traits<T>::adopt(std::declval<managed_tensor>(), std::declval<Stream>()...));
+
 /// `adopt` takes the tensor by value or as an rvalue. An `adopt` that takes a const reference cannot take ownership.
 template <class T>
-concept takes_over = requires { static_cast<T (*)(managed_tensor)>(array_traits<T>::adopt); } || requires {
-    static_cast<T (*)(managed_tensor&&)>(array_traits<T>::adopt);
+concept takes_over = requires { static_cast<adopted<T> (*)(managed_tensor)>(array_traits<T>::adopt); } || requires {
+    static_cast<adopted<T> (*)(managed_tensor&&)>(array_traits<T>::adopt);
 } || !requires(managed_tensor const& m) { array_traits<T>::adopt(m); };
 
 /// `adopt` can be called with a stream, regardless of its return type.
@@ -65,8 +73,10 @@ concept declares_stream_of_adopt =
 /// Like `takes_over`, for an `adopt` with two parameters.
 template <class T>
 concept takes_over_with_stream = requires {
-    static_cast<T (*)(managed_tensor, stream_token)>(array_traits<T>::adopt);
-} || requires { static_cast<T (*)(managed_tensor&&, stream_token)>(array_traits<T>::adopt); } ||
+    static_cast<adopted<T, stream_token> (*)(managed_tensor, stream_token)>(array_traits<T>::adopt);
+} || requires {
+    static_cast<adopted<T, stream_token> (*)(managed_tensor&&, stream_token)>(array_traits<T>::adopt);
+} ||
     !requires(managed_tensor const& m, stream_token ready) { array_traits<T>::adopt(m, ready); };
 
 }  // namespace detail
@@ -75,29 +85,29 @@ concept takes_over_with_stream = requires {
 /// ownership.
 template <class Array>
 concept has_traits_view = !detail::view_takes_value<std::remove_cv_t<Array>> && requires(Array& a) {
-    { array_traits<std::remove_cv_t<Array>>::view(a) } -> std::derived_from<tensor_view>;
+    requires std::derived_from<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::view(a))>, tensor_view>;
 };
 
 /// The array has a member function `ferry_view`, and array_traits<T>::view does not accept it.
 template <class Array>
 concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
-    { a.ferry_view() } -> std::derived_from<tensor_view>;
+    requires std::derived_from<detail::value_of<decltype(a.ferry_view())>, tensor_view>;
 };
 
 /// An array whose elements can be described. Not required: that a tensor can own them.
 template <class Array>
 concept viewable = has_traits_view<Array> || has_member_view<Array>;
 
-/// array_traits<T>::share returns an owner by value; if it returned a reference, ferry would copy the elements. Not
-/// required: that the owner has the type of the array.
+/// array_traits<T>::share returns an owner by value; to own the object of a reference, ferry would have to copy the
+/// elements. Not required: that the owner has the type of the array.
 template <class Array>
 concept shareable = viewable<Array> && requires(Array const& a) {
-    { array_traits<std::remove_cv_t<Array>>::share(a) } -> viewable;
+    requires viewable<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::share(a))>>;
     requires std::same_as<decltype(array_traits<std::remove_cv_t<Array>>::share(a)),
                           std::remove_cvref_t<decltype(array_traits<std::remove_cv_t<Array>>::share(a))>>;
 };
 
-/// array_traits<T>::owns is false: the elements belong to another object, as for a span or a map, and an rvalue does
+/// array_traits<T>::owns is false: the elements belong to another object, such as those of a span, and an rvalue does
 /// not keep them alive (D13). Not required: a view.
 template <class Array>
 concept non_owning = requires {
@@ -120,21 +130,22 @@ concept has_ready_on = requires(Array const& a) {
 /// array_traits<T>::allocate returns a new array for a copy. Not required: support for every device.
 template <class Array>
 concept allocates = viewable<Array> && requires(data_type t, shape_view s, device d) {
-    { array_traits<std::remove_cv_t<Array>>::allocate(t, s, d) } -> std::same_as<std::remove_cv_t<Array>>;
+    requires std::same_as<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::allocate(t, s, d))>,
+                          std::remove_cv_t<Array>>;
 };
 
 /// array_traits<T>::adopt takes a tensor and the stream on which its data is ready. Not required: that T uses that
 /// stream for its work.
 template <class T>
 concept adopts_with_stream = requires(managed_tensor m, stream_token ready) {
-    { array_traits<T>::adopt(std::move(m), ready) } -> std::same_as<T>;
+    requires std::same_as<detail::value_of<decltype(array_traits<T>::adopt(std::move(m), ready))>, T>;
 } && detail::takes_over_with_stream<T>;
 
 /// array_traits<T>::adopt takes a tensor. Not required: that T can be exported, or that `adopt` has the second
 /// parameter.
 template <class T>
 concept adopting = adopts_with_stream<T> || (requires(managed_tensor m) {
-    { array_traits<T>::adopt(std::move(m)) } -> std::same_as<T>;
+    requires std::same_as<detail::value_of<decltype(array_traits<T>::adopt(std::move(m)))>, T>;
 } && detail::takes_over<T>);
 
 /// array_traits<T>::current_stream returns the stream of the calling thread. Not required: `ready_on`.

@@ -1,7 +1,9 @@
 // ferry: DLPack structs that borrow a tensor for the duration of a call.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/config.hpp>
 #include <ferry/exchange/detail/adapter.hpp>
 #include <ferry/exchange/producer.hpp>
@@ -14,8 +16,21 @@
 #include <cstdint>
 #include <source_location>
 #include <type_traits>
+#include <utility>
 
 namespace ferry::inline v0 {
+
+namespace detail {
+
+/// Constructor tag: `check_borrow` has checked the view.
+struct checked_by_borrow {
+    explicit checked_by_borrow() = default;
+};
+
+/// Validates a view, and checks that its extents and strides fit in a borrowed_tensor.
+[[nodiscard]] inline bool check_borrow(tensor_view const& v, reporter r);
+
+}  // namespace detail
 
 /// A DLPack struct that references a tensor for the duration of a function call.
 ///
@@ -32,14 +47,15 @@ class borrowed_tensor {
     /// \param where  source location for errors
     /// \throws error  errc::rank for more than max_rank dimensions; errc::strides when the number of strides is not the
     ///                rank; errors of `validate`
-    explicit borrowed_tensor(tensor_view const& v, std::source_location where = std::source_location::current()) {
-        constexpr auto api = "ferry::borrow";
-        detail::validate_view(v, api, where);
-        if (v.rank() > max_rank)
-            detail::fail(errc::rank, api,
-                         message{"the rank is "} << v.rank() << ", expected at most " << max_rank
-                                            << ": export the tensor with to_dlpack",
-                         where);
+#if FERRY_HAS_EXCEPTIONS
+    explicit borrowed_tensor(tensor_view const& v, std::source_location where = std::source_location::current())
+        : borrowed_tensor{(static_cast<void>(detail::check_borrow(v, {"ferry::borrow", where})), v),
+                          detail::checked_by_borrow{}} {}
+#endif
+    /// Copies the extents and strides of a view; called by `try_borrow`.
+    ///
+    /// \param v  view that `try_borrow` has checked; its data must outlive this object
+    borrowed_tensor(tensor_view const& v, detail::checked_by_borrow) noexcept {
         bool const empty = detail::write_layout(v, metadata_);
         detail::write_tensor(v, v.device(), empty, metadata_, raw_.dl_tensor);
         auto const bits = known(v.flags()) & ~flags::is_copied;  // the consumer is not the sole owner (R12)
@@ -53,15 +69,19 @@ class borrowed_tensor {
     /// Returns the struct for functions that may write the data: a DLTensor has no flags (R75).
     ///
     /// \param where  source location for errors
-    /// \return       struct; valid while this object exists
+    /// \return       struct; valid while this object exists. `try_dltensor` returns it, or the error that `dltensor`
+    ///               throws.
     /// \throws error  errc::read_only when the data is read-only (R11)
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] DLTensor* dltensor(std::source_location where = std::source_location::current()) & {
-        if (view().is_read_only())  // mutant: r11_borrowed_pointer
-            detail::fail(errc::read_only, "ferry::borrowed_tensor::dltensor",
-                         message{"the data is read-only, and a DLTensor* has no flag for it: borrow a writable array, "
-                                 "or call dltensor() of a const borrowed_tensor, which returns a DLTensor const*"},
-                         where);
+        static_cast<void>(check_writable({"ferry::borrowed_tensor::dltensor", where}));
         return &raw_.dl_tensor;
+    }
+#endif
+    [[nodiscard]] result<DLTensor*> try_dltensor(std::source_location where = std::source_location::current()) & {
+        detail::record to{"ferry::borrowed_tensor::dltensor", where};
+        if (check_writable(to)) return &raw_.dl_tensor;
+        return to.outcome.error();
     }
     /// Returns the struct for functions that only read the data.
     ///
@@ -81,32 +101,72 @@ class borrowed_tensor {
     tensor_view view() const&& FERRY_DELETED("the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable");
 
    private:
+    [[nodiscard]] bool check_writable(detail::reporter r) const {
+        if (!view().is_read_only()) return true;  // mutant: r11_borrowed_pointer
+        return report(r, errc::read_only,
+                      "the data is read-only, and a DLTensor* has no flag for it: borrow a writable array, or call "
+                      "dltensor() of a const borrowed_tensor, which returns a DLTensor const*");
+    }
+
     DLManagedTensorVersioned raw_{};
     std::int64_t metadata_[2 * max_rank];  // uninitialised, since only 2 · rank values are used
 };
+
+namespace detail {
+
+inline bool check_borrow(tensor_view const& v, reporter r) {
+    if (!check_view(v, r)) return false;
+    if (v.rank() <= borrowed_tensor::max_rank) return true;
+    return report(r, errc::rank,
+                  message{"the rank is "} << v.rank() << ", expected at most " << borrowed_tensor::max_rank
+                                          << ": export the tensor with to_dlpack");
+}
+
+/// Implements try_borrow.
+[[nodiscard]] inline result<borrowed_tensor> try_borrow(tensor_view const& v, record& to) {
+    if (!check_borrow(v, to)) return to.outcome.error();
+    return result<borrowed_tensor>{std::in_place, v, checked_by_borrow{}};
+}
+
+}  // namespace detail
 
 /// Exports a view for the duration of a call, without an allocation and without ownership. Copies the extents and
 /// strides, so that the view may be a temporary.
 ///
 /// \param view   view; its data must outlive the result
 /// \param where  source location for errors
-/// \return       struct that borrows the data
+/// \return       struct that borrows the data; `try_borrow` returns the struct or the error
 /// \throws error  errors of borrowed_tensor
+#if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline borrowed_tensor borrow(tensor_view const& view,
                                             std::source_location where = std::source_location::current()) {
     return borrowed_tensor{view, where};
+}
+#endif
+[[nodiscard]] inline result<borrowed_tensor> try_borrow(tensor_view const& view,
+                                                        std::source_location where = std::source_location::current()) {
+    detail::record to{"ferry::borrow", where};
+    return detail::try_borrow(view, to);
 }
 
 /// Exports a tensor that the caller keeps, for the duration of a call. Temporaries do not compile.
 ///
 /// \param tensor  tensor; must outlive the result
 /// \param where   source location for errors
-/// \return        struct that borrows the tensor
+/// \return        struct that borrows the tensor; `try_borrow` returns the struct or the error
 /// \throws error  errc::consumed when `tensor` is empty; errc::rank for more than borrowed_tensor::max_rank dimensions
+#if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline borrowed_tensor borrow(managed_tensor const& tensor,
                                             std::source_location where = std::source_location::current()) {
-    detail::require_tensor(tensor, "ferry::borrow", where);
-    return borrowed_tensor{tensor.view(), where};
+    static_cast<void>(detail::check_not_empty(tensor, {"ferry::borrow", where}));
+    return borrowed_tensor{detail::trusted::view(tensor), where};
+}
+#endif
+[[nodiscard]] inline result<borrowed_tensor> try_borrow(managed_tensor const& tensor,
+                                                        std::source_location where = std::source_location::current()) {
+    detail::record to{"ferry::borrow", where};
+    if (!detail::check_not_empty(tensor, to)) return to.outcome.error();
+    return detail::try_borrow(detail::trusted::view(tensor), to);
 }
 
 /// Exports an array for the duration of a call, without an allocation and without ownership.
@@ -116,9 +176,10 @@ class borrowed_tensor {
 ///
 /// \param array  array; must outlive the result. The elements of a temporary must outlive the result.
 /// \param where  source location for errors
-/// \return       struct that borrows the array
+/// \return       struct that borrows the array; `try_borrow` returns the struct or the error
 /// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of
 ///                strides is not the rank; errors of `validate`
+#if FERRY_HAS_EXCEPTIONS
 template <class Array>
     requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>> &&
              (std::is_lvalue_reference_v<Array> || non_owning<Array>))
@@ -126,7 +187,21 @@ template <class Array>
     static_assert(detail::is_adapted<std::remove_reference_t<Array>>());
     return borrowed_tensor{view_of(array), where};
 }
+#endif
+template <class Array>
+    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>> &&
+             (std::is_lvalue_reference_v<Array> || non_owning<Array>))
+[[nodiscard]] result<borrowed_tensor> try_borrow(Array&& array,
+                                                 std::source_location where = std::source_location::current()) {
+    static_assert(detail::is_adapted<std::remove_reference_t<Array>>());
+    return detail::attempt<borrowed_tensor>("ferry::borrow", where, [&](detail::record& to) -> result<borrowed_tensor> {
+        auto const described = detail::describe(array);
+        if (!detail::check_result(described, to)) return to.outcome.error();
+        return detail::try_borrow(detail::unwrapped(described), to);
+    });
+}
 // clang-format off
+#if FERRY_HAS_EXCEPTIONS
 template <class Array>
     requires(!std::is_lvalue_reference_v<Array> && !non_owning<Array> && !std::derived_from<Array, tensor_view> &&
              (detail::has_adapter<Array> || detail::has_own_exports<std::remove_cv_t<Array>>))
@@ -134,6 +209,11 @@ void borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the tempor
 template <class Other>
     requires(!detail::has_adapter<Other> && !detail::has_own_exports<std::remove_cvref_t<Other>>)
 void borrow(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
+#endif
+template <class Array>
+    requires(!std::is_lvalue_reference_v<Array> && !non_owning<Array> && !std::derived_from<Array, tensor_view> &&
+             (detail::has_adapter<Array> || detail::has_own_exports<std::remove_cv_t<Array>>))
+void try_borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to try_to_dlpack");
 // clang-format on
 
 }  // namespace ferry::inline v0

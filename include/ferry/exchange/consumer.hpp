@@ -1,15 +1,17 @@
 // ferry: the types that can import tensors.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/detail/adapter.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/tensor/managed.hpp>
 
 #include <concepts>
-#include <source_location>
 #include <utility>
 
 namespace ferry::inline v0 {
@@ -18,13 +20,13 @@ namespace ferry::inline v0 {
 template <class T>
 concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 
-/// The array supports short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Imports to other
-/// arrays throw errc::dtype for such tensors (R21).
+/// The array supports short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Imports of such
+/// tensors to other arrays fail with errc::dtype (R21).
 template <class T>
 concept accepts_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
 
-/// The array supports sub-byte elements that occupy one byte each: array_traits<T>::padded_elements is true. Imports to
-/// other arrays copy such tensors and pack the elements (R13).
+/// The array supports sub-byte elements that occupy one byte each: array_traits<T>::padded_elements is true. Imports of
+/// such tensors to other arrays copy them and pack the elements (R13).
 template <class T>
 concept accepts_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
 
@@ -46,34 +48,42 @@ consteval bool is_consumer() {
     return false;
 }
 
-/// Throws errc::dtype for short vectors, unless the consumer accepts them (R21).
+/// Fails with errc::dtype for short vectors, unless the consumer supports them (R21).
 template <class Consumer>
-void require_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] std::source_location where) {
+[[nodiscard]] bool check_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] reporter r) {
     if constexpr (!accepts_vectors<Consumer>) {
         if (v.dtype().lanes != 1)  // mutant: r21_lanes
-            fail(errc::dtype, "ferry::from_dlpack",
-                 message{"dtype "}
-                     << v.dtype() << " has " << unsigned{v.dtype().lanes}
-                     << " lanes, expected 1: this consumer has no vector elements (R21); view the data as uint8 in the "
-                        "producer",
-                 where);
+            return report(r, errc::dtype,
+                          message{"dtype "}
+                              << v.dtype() << " has " << unsigned{v.dtype().lanes}
+                              << " lanes, expected 1: this consumer has no vector elements (R21); view the data as "
+                                 "uint8 in the producer");
     }
+    return true;
 }
 
 /// Passes a tensor to its consumer. If `adopt` has a second parameter, also passes `ready`, the stream on which the
-/// data is ready. Consumes the tensor on success and on failure.
+/// data is ready. Returns the consumer, or the result that `adopt` returned.
 template <consumer Consumer>
-[[nodiscard]] Consumer consume(managed_tensor&& tensor, [[maybe_unused]] stream_token ready,
-                               std::source_location where) {
-    require_lanes<Consumer>(tensor.view(), where);
+[[nodiscard]] auto adopt(managed_tensor&& tensor, [[maybe_unused]] stream_token ready) {
     if constexpr (std::same_as<Consumer, managed_tensor>) return std::move(tensor);
     else if constexpr (adopts_with_stream<Consumer>)
         return array_traits<Consumer>::adopt(std::move(tensor), ready);  // mutant: r43_adopt_ready
     else return array_traits<Consumer>::adopt(std::move(tensor));
 }
 
-/// Returns the request with the stream on which the consumer will use the tensor: that of the request, else
-/// array_traits<T>::current_stream. Also checks the adapter of the consumer, since every import calls this first.
+#if FERRY_HAS_EXCEPTIONS
+/// Passes a tensor to its consumer, and throws the error of a result that `adopt` returned.
+template <consumer Consumer>
+[[nodiscard]] Consumer consume(managed_tensor&& tensor, stream_token ready) {
+    if constexpr (is_result<decltype(adopt<Consumer>(std::move(tensor), ready))>)
+        return adopt<Consumer>(std::move(tensor), ready).value();
+    else return adopt<Consumer>(std::move(tensor), ready);
+}
+#endif
+
+/// Returns the request with the stream on which the consumer will use the tensor: the stream of the request, else
+/// array_traits<T>::current_stream. Also checks the adapter of the consumer, because every import calls this function.
 ///
 /// \param req  request of the caller
 /// \param dev  device of the tensor, for requests without a device

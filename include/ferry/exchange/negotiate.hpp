@@ -1,6 +1,5 @@
 // ferry: decides whether to share, copy or refuse, whether a stream or the host waits, and the version and flags of the
-// result.
-// All decisions of an exchange are made here, by a pure function (D6).
+// result. All decisions of an exchange are made here, by a pure function (D6).
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -83,14 +82,14 @@ namespace detail {
            (to.type == device_type::cuda && from.type == device_type::cuda_managed);  // mutant: r39_managed_as_cuda
 }
 
-/// Returns whether the data must be complete on return, because the consumer has no stream to order (R48, R49).
+/// Returns whether the data must be complete on return because the consumer has no stream to order (R48, R49).
 [[nodiscard]] constexpr bool is_synchronous(device to, stream_token consumer) noexcept {
     // mutant: r48_host, r49_host
     return to.type == device_type::cpu || (!consumer.names_stream() && !consumer.is_no_sync());
 }
 
-/// Returns the request to pass to a producer. With device = cpu, no_sync is not passed on: a producer that ignores the
-/// device would return incomplete data (R48).
+/// Returns the request to pass to a producer, without no_sync if the requested device is the CPU: a producer that
+/// ignores the device would otherwise return incomplete data (R48).
 [[nodiscard]] constexpr request for_producer(request req) noexcept {
     // mutant: no_sync_for_the_host
     if (req.device && req.device->type == device_type::cpu && req.stream.is_no_sync()) req.stream = {};
@@ -101,8 +100,8 @@ namespace detail {
 
 /// Decides how to perform an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57).
 ///
-/// A pure function of its arguments. Reports an error as a decision to refuse. Always inlined, so that the compiler
-/// evaluates it for constant requests.
+/// A pure function of its arguments. An error is a decision to refuse. Always inlined, so that the compiler evaluates
+/// the decision for constant requests.
 ///
 /// \param props  properties of the producer's tensor
 /// \param req    request of the consumer

@@ -1,20 +1,24 @@
 // ferry: the types that can be exported.
 #pragma once
 
+#include <ferry/base/result.hpp>
+#include <ferry/config.hpp>
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/detail/adapter.hpp>
 #include <ferry/fwd.hpp>
 
 #include <concepts>
 #include <type_traits>
+#include <utility>
 
 namespace ferry::inline v0 {
 
 /// A producer with its own export protocol, such as a Python object: `managed_tensor ferry_export(request const&)`
-/// returns a tensor. Not required: that the tensor satisfies the request; from_dlpack copies or waits as needed.
+/// returns a tensor, or a result that contains one. Not required: that the tensor satisfies the request; from_dlpack
+/// copies or waits as needed.
 template <class P>
 concept exporter = requires(P& p, request const& r) {
-    { p.ferry_export(r) } -> std::same_as<managed_tensor>;
+    requires std::same_as<detail::value_of<decltype(p.ferry_export(r))>, managed_tensor>;
 };
 
 /// An argument of from_dlpack: an array, an rvalue managed_tensor, a foreign struct or an exporter. Not required:
@@ -31,14 +35,8 @@ namespace detail {
 template <class P>
 concept may_export = producer<P> || has_adapter<P>;
 
-}  // namespace detail
-
-/// Type of the function object `view_of`.
-struct view_of_t {
-    /// Returns a view of an array. Exceptions of array_traits<T>::view and `ferry_view` propagate.
-    ///
-    /// \param a  array; must outlive the view
-    /// \return   view of the elements: a tensor_view, or an inplace_view. Bind it to a `tensor_view const&`.
+/// Type of the function object `describe`.
+struct describe_t {
     template <has_traits_view Array>
     [[nodiscard]] constexpr auto operator()(Array& a) const
         -> decltype(array_traits<std::remove_cv_t<Array>>::view(a)) {
@@ -47,6 +45,26 @@ struct view_of_t {
     template <has_member_view Array>
     [[nodiscard]] constexpr auto operator()(Array& a) const -> decltype(a.ferry_view()) {
         return a.ferry_view();
+    }
+};
+/// `describe(array)` returns the return value of the adapter: a view, or a result that contains one.
+inline constexpr describe_t describe{};
+
+}  // namespace detail
+
+/// Type of the function object `view_of`. Without exceptions, adapters that return a result are not supported.
+struct view_of_t {
+    /// Returns a view of an array. Exceptions of array_traits<T>::view and `ferry_view` propagate.
+    ///
+    /// \param a  array; must outlive the view
+    /// \return   view of the elements: a tensor_view, or an inplace_view. Bind it to a `tensor_view const&`.
+    /// \throws error  the error of the result that the adapter returned
+    template <viewable Array>
+        requires(FERRY_HAS_EXCEPTIONS != 0 ||
+                 !detail::is_result<decltype(detail::describe(std::declval<Array&>()))>)
+    [[nodiscard]] constexpr auto operator()(Array& a) const -> detail::value_of<decltype(detail::describe(a))> {
+        if constexpr (detail::is_result<decltype(detail::describe(a))>) return detail::describe(a).value();
+        else return detail::describe(a);
     }
     template <viewable Array>
         requires(!std::is_lvalue_reference_v<Array>)

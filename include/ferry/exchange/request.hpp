@@ -17,7 +17,7 @@ enum class copy_policy : std::uint8_t {
     never,      ///< False: share, otherwise fail with errc::copy_needed
 };
 
-/// The request of a consumer, with the arguments of `__dlpack__` (R52). The order of its members is frozen, so that
+/// The request of a consumer: the arguments of `__dlpack__` (R52). The order of the members is stable, so that
 /// designated initialisers remain valid: `{.device = ferry::cpu, .copy = ferry::copy_policy::always}`.
 struct request {
     /// The target device; std::nullopt is the device of the data.

@@ -1,6 +1,8 @@
 // ferry: exports to the host that are complete on return.
 #pragma once
 
+#include <ferry/base/result.hpp>
+#include <ferry/config.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/space/back_end.hpp>
@@ -14,20 +16,29 @@ namespace ferry::inline v0 {
 
 /// Imports a tensor to the host: shares memory that the host can read, and copies other memory (R39, R48, R53).
 ///
-/// The data is complete on return, regardless of the stream that produced it (D7). A copy has the flag is_copied. The
-/// back end allocates its memory; `allocating_from{space, back_end}` allocates from another memory space.
+/// The data is complete on return, regardless of the stream that produced it (D7). A copy has the flag is_copied; its
+/// memory is allocated by the back end. `allocating_from{space, back_end}` allocates from another memory space.
 ///
 /// \param from   producer: an array, an exporter or a foreign struct; ownership as in from_dlpack
 /// \param b      back end; required for device memory
 /// \param where  source location for errors
-/// \return       tensor on the host, ready to read
+/// \return       tensor on the host, ready to read; `try_to_host` returns the tensor or the error
 /// \throws error  errors of from_dlpack
+#if FERRY_HAS_EXCEPTIONS
 template <class Producer, class BackEnd = host_back_end const&>
     requires(!std::same_as<std::remove_cvref_t<Producer>, managed_tensor> && detail::may_export<Producer> &&
              back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] managed_tensor to_host(Producer&& from, BackEnd&& b = host_only,
                                      std::source_location where = std::source_location::current()) {
     return from_dlpack<managed_tensor>(std::forward<Producer>(from), request{.device = cpu}, b, where);
+}
+#endif
+template <class Producer, class BackEnd = host_back_end const&>
+    requires(!std::same_as<std::remove_cvref_t<Producer>, managed_tensor> && detail::may_export<Producer> &&
+             back_end<std::remove_reference_t<BackEnd>>)
+[[nodiscard]] result<managed_tensor> try_to_host(Producer&& from, BackEnd&& b = host_only,
+                                                 std::source_location where = std::source_location::current()) {
+    return try_from_dlpack<managed_tensor>(std::forward<Producer>(from), request{.device = cpu}, b, where);
 }
 
 /// Imports a managed_tensor to the host: shares memory that the host can read, and copies other memory. The data is
@@ -37,13 +48,21 @@ template <class Producer, class BackEnd = host_back_end const&>
 /// \param b         back end; required for device memory
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
 /// \param where     source location for errors
-/// \return          tensor on the host, ready to read
+/// \return          tensor on the host, ready to read; `try_to_host` returns the tensor or the error
 /// \throws error  errors of to_dlpack
+#if FERRY_HAS_EXCEPTIONS
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor to_host(managed_tensor&& tensor, BackEnd&& b, stream_token ready_on,
                                      std::source_location where = std::source_location::current()) {
     return to_dlpack(std::move(tensor), request{.device = cpu}, b, ready_on, where);
+}
+#endif
+template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] result<managed_tensor> try_to_host(managed_tensor&& tensor, BackEnd&& b, stream_token ready_on,
+                                                 std::source_location where = std::source_location::current()) {
+    return try_to_dlpack(std::move(tensor), request{.device = cpu}, b, ready_on, where);
 }
 
 /// Copies a tensor that the caller keeps to the host. The data is complete on return.
@@ -52,15 +71,24 @@ template <class BackEnd>
 /// \param b         back end; required for device memory
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
 /// \param where     source location for errors
-/// \return          copy on the host, ready to read
+/// \return          copy on the host, ready to read; `try_to_host` returns the copy or the error
 /// \throws error  errors of to_dlpack
+#if FERRY_HAS_EXCEPTIONS
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor to_host(managed_tensor const& tensor, BackEnd&& b, stream_token ready_on,
                                      std::source_location where = std::source_location::current()) {
     return to_dlpack(tensor, request{.device = cpu}, b, ready_on, where);
 }
+#endif
+template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] result<managed_tensor> try_to_host(managed_tensor const& tensor, BackEnd&& b, stream_token ready_on,
+                                                 std::source_location where = std::source_location::current()) {
+    return try_to_dlpack(tensor, request{.device = cpu}, b, ready_on, where);
+}
 
+#if FERRY_HAS_EXCEPTIONS
 template <class Tensor, class BackEnd>
     requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> && back_end<std::remove_reference_t<BackEnd>>)
 // clang-format off
@@ -70,17 +98,24 @@ template <class Other, class... Rest>
 managed_tensor to_host(Other&&, Rest&&...) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()");
 managed_tensor to_host(managed_tensor const&) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor), or a back end and a stream for a copy");
 // clang-format on
+#endif
 
 /// Overload for tensors in pageable host memory (type cpu); no stream is needed.
 ///
 /// \param tensor  tensor in pageable host memory; consumed on success, unchanged on failure
 /// \param where   source location for errors
-/// \return        the tensor
+/// \return        the tensor; `try_to_host` returns the tensor or the error
 /// \throws error  errc::stream for any other memory, pinned and managed memory included; errc::consumed when `tensor`
 ///                is empty
+#if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline managed_tensor to_host(managed_tensor&& tensor,
                                             std::source_location where = std::source_location::current()) {
     return to_dlpack(std::move(tensor), request{.device = cpu}, share_only, {}, where);
+}
+#endif
+[[nodiscard]] inline result<managed_tensor> try_to_host(managed_tensor&& tensor,
+                                                        std::source_location where = std::source_location::current()) {
+    return try_to_dlpack(std::move(tensor), request{.device = cpu}, share_only, {}, where);
 }
 
 }  // namespace ferry::inline v0

@@ -7,8 +7,8 @@
 
 namespace ferry::inline v0 {
 
-/// Exports typed views by `borrow` or as copies, since their elements belong to another object. A view does not store
-/// its device: it is exported as host memory, on which no work may be pending.
+/// Exports typed views by `borrow` or as copies, because their elements belong to another object. A view does not store
+/// its device, and is exported as host memory, on which no work may be pending.
 template <element T, int Rank, layout Layout>
 struct array_traits<typed_view<T, Rank, access_from::host, Layout>> {
     using array = typed_view<T, Rank, access_from::host, Layout>;

@@ -37,7 +37,7 @@ template <class BackEnd>
     auto const place = c.device();
     if (is_host_accessible(place)) {
         if (place.type != device_type::cpu && on.names_stream()) {
-            require_reach(b, place, share_api, where);
+            static_cast<void>(check_support(b, place, {share_api, where}));
             b.wait(on);  // mutant: ipc_column_pinned_wait
         }
         auto const view = c.view();

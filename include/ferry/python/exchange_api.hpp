@@ -48,17 +48,18 @@ struct FERRY_HIDDEN exchange_table {
                                             << v.dtype()
                                             << " has lanes, and this array type has no vector elements (R21)",
                                         where);
+                auto fresh = array_traits<T>::allocate(v.dtype(), v.shape(), v.device());
+                static_cast<void>(ferry::detail::check_result(fresh, {api, where}));
                 *out = ferry::detail::make_raw<DLManagedTensorVersioned>(
-                    array_traits<T>::allocate(v.dtype(), v.shape(), v.device()), view_of, v.device(), flags::none,
-                    version::current, api, where);
+                    std::move(ferry::detail::unwrapped(fresh)), ferry::detail::describe, v.device(), flags::none,
+                    version::current, {api, where});
             } else {
-                ferry::detail::require_reach(b, v.device(), api, where);
-                auto memory = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), stream_token{});
-                auto const view_of_memory = [&](auto& m) {
-                    return tensor_view{static_cast<void*>(m.data()), v.dtype(), v.shape(), {}, v.device()};
-                };
-                *out = ferry::detail::make_raw<DLManagedTensorVersioned>(std::move(memory), view_of_memory, v.device(),
-                                                                         flags::none, version::current, api, where);
+                static_cast<void>(ferry::detail::check_support(b, v.device(), {api, where}));
+                auto fresh = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), stream_token{});
+                static_cast<void>(ferry::detail::check_result(fresh, {api, where}));
+                *out = ferry::detail::make_raw<DLManagedTensorVersioned>(
+                    std::move(ferry::detail::unwrapped(fresh)), ferry::detail::describe_memory{v}, v.device(),
+                    flags::none, version::current, {api, where});
             }
             return 0;
         } catch (std::bad_alloc const&) {
@@ -87,7 +88,7 @@ struct FERRY_HIDDEN exchange_table {
             BackEnd b{};
             request const req{.copy = copy_policy::never, .stream = stream_token::no_sync()};
             *out = ferry::detail::export_for<managed_tensor>(array, v, shareable<T>, req, already_ready, b,
-                                                             "managed_tensor_from_py_object_no_sync", where)
+                                                             {"managed_tensor_from_py_object_no_sync", where})
                        .release();
             return 0;
         } catch (...) {
@@ -108,10 +109,12 @@ struct FERRY_HIDDEN exchange_table {
                     BackEnd b{};
                     gil_releasing_back_end releasing{b};
                     auto const ready = ferry::detail::ready_after(req, got.device());
-                    got = ferry::detail::copy_if_needed<T>(std::move(got), req, ready, releasing, where);
+                    got = ferry::detail::copy_if_needed<T>(std::move(got), req, ready, releasing,
+                                                           {"ferry::from_dlpack", where});
                 }
+            static_cast<void>(ferry::detail::check_lanes<T>(got.view(), {"ferry::from_dlpack", where}));
             auto const ready = ferry::detail::ready_for(req, already_ready, got.device());
-            *out = Wrap{}(ferry::detail::consume<T>(std::move(got), ready, where));
+            *out = Wrap{}(ferry::detail::consume<T>(std::move(got), ready));
             return *out != nullptr ? 0 : -1;
         } catch (...) {
             translate_exception();
@@ -127,7 +130,7 @@ struct FERRY_HIDDEN exchange_table {
             auto const where = std::source_location::current();
             T& array = unwrap(object);
             tensor_view const& v = view_of(array);
-            ferry::detail::validate_view(v, api, where);
+            static_cast<void>(ferry::detail::check_view(v, {api, where}));
             if (v.is_read_only() || v.is_padded())
                 ferry::detail::fail(
                     errc::read_only, api,

@@ -109,18 +109,19 @@ struct converted_arguments {
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_array_capsule(T& array, tensor_view const& v, request const& req, stream_token ready,
                                              BackEnd& b, flags added = flags::none) {
-    constexpr auto api = "__dlpack__";
-    auto const where = std::source_location::current();
+    ferry::detail::reporter const r{"__dlpack__", std::source_location::current()};
     auto d = negotiate(ferry::detail::properties_of(v, ready, true), req);
     d.bits |= added;
     gil_releasing_back_end releasing{b};
     auto const as = [&]<class Raw>(std::type_identity<Raw>) {
         if (d.act != action::copy || ferry::detail::reads_after_return(d, v.device()))
-            return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, api, where);
-        auto handle = array_traits<std::remove_const_t<T>>::share(array);
+            return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, r);
+        auto shared = array_traits<std::remove_const_t<T>>::share(array);
+        static_cast<void>(ferry::detail::check_result(shared, r));
+        auto& handle = ferry::detail::unwrapped(shared);
         auto const never_shares = []() -> Raw* { return nullptr; };
         return ferry::detail::execute<Raw, std::remove_const_t<T>>(d, view_of(handle), ready, releasing, never_shares,
-                                                                   api, where);
+                                                                   r);
     };
     if (d.stamp.is_legacy() && d.act != action::refuse) return make_capsule(as(std::type_identity<DLManagedTensor>{}));
     return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));

@@ -328,9 +328,8 @@ template <class T, class BackEnd = host_back_end const&>
         bool const is_default = !req.device && req.copy == copy_policy::if_needed && req.stream.is_none();
         if (is_default && dev.type == device_type::cpu) return std::move(got.tensor);  // no copy or wait remains
     }
-    req = ferry::detail::with_stream<T>(req, dev);
     detail::gil_releasing_back_end releasing{b};
-    return ferry::detail::finish_import<T>(std::move(got.tensor), req, got.ready_on, releasing, where);
+    return ferry::from_dlpack<T>(std::move(got.tensor), req, releasing, got.ready_on, where);
 }
 
 }  // namespace ferry::inline v0::python

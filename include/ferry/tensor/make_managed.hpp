@@ -22,16 +22,19 @@ template <class Owner>
 concept movable_owner =
     std::move_constructible<Owner> && !std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>;
 
-/// A function that returns a view of an owner: a tensor_view or an inplace_view. It need not be noexcept.
+/// A function that returns a view of an owner: a tensor_view or an inplace_view, or a result that contains one. It need
+/// not be noexcept.
 template <class F, class Owner>
 concept view_function =
-    std::invocable<F, Owner&> && std::convertible_to<std::invoke_result_t<F, Owner&>, tensor_view const&>;
+    std::invocable<F, Owner&> && std::convertible_to<value_of<std::invoke_result_t<F, Owner&>>, tensor_view const&>;
 
 /// Implements make_managed and try_make_managed; returns an empty object on failure.
 template <class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor own(Owner&& owner, ViewOf view_at, flags bits, version max_version,
                                                      reporter r) {
-    auto const v = view_at(owner);
+    auto const described = view_at(owner);
+    if (!check_result(described, r)) return {};
+    tensor_view const& v = unwrapped(described);
     return trusted::adopt(make_raw<DLManagedTensorVersioned>(std::move(owner), std::move(view_at), v.device(),
                                                              (v.flags() & ~flags::is_copied) | bits, max_version, r));
 }
@@ -45,8 +48,8 @@ template <class Owner, class ViewOf>
 /// move leaves `owner` unchanged; if an exception is thrown after the move, the moved owner is destroyed.
 ///
 /// \param owner        owner; moved into the tensor
-/// \param view_at      function that returns the view of an owner. It is called before and after the move, so that
-///                     elements may be stored in the owner.
+/// \param view_at      function that returns the view of an owner, or a result that contains the view. It is called
+///                     before and after the move, so that elements may be stored in the owner.
 /// \param bits         flags to add to the flags of the view; flags::is_copied of the view is ignored; pass
 ///                     flags::is_copied if the memory is new (R12)
 /// \param max_version  newest version that the consumer supports (R4)

@@ -23,12 +23,6 @@ struct trusted;
 /// Fails with errc::consumed for an empty managed_tensor.
 [[nodiscard]] inline bool check_not_empty(managed_tensor const& tensor, reporter r);
 
-#if FERRY_HAS_EXCEPTIONS
-inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where) {
-    static_cast<void>(check_not_empty(tensor, {api, where}));
-}
-#endif
-
 }  // namespace detail
 
 /// Owner of a validated DLManagedTensorVersioned.
@@ -67,7 +61,7 @@ class managed_tensor {
     /// \throws error  errc::consumed when empty
 #if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] tensor_view const& view(std::source_location where = std::source_location::current()) const& {
-        detail::require_tensor(*this, "ferry::managed_tensor::view", where);
+        static_cast<void>(detail::check_not_empty(*this, {"ferry::managed_tensor::view", where}));
         return view_;
     }
     // clang-format off
@@ -88,7 +82,7 @@ class managed_tensor {
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided>
     [[nodiscard]] auto as(std::source_location where = std::source_location::current()) const& {
-        detail::require_tensor(*this, "ferry::managed_tensor::as", where);
+        static_cast<void>(detail::check_not_empty(*this, {"ferry::managed_tensor::as", where}));
         return ferry::as<T, Rank, Access, Layout>(view_, where);
     }
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,

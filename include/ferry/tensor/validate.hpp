@@ -274,17 +274,6 @@ namespace detail {
     return has_strides(v) ? examine(tensor_of(v), v.is_padded(), reach, r) : report_stride_count(v, r);
 }
 
-#if FERRY_HAS_EXCEPTIONS
-FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
-    static_cast<void>(check_view(v, {api, where}));
-}
-[[nodiscard]] inline byte_reach reach_of(tensor_view const& v, char const* api, std::source_location where) {
-    byte_reach reach;
-    static_cast<void>(check_reach(v, reach, {api, where}));
-    return reach;
-}
-#endif
-
 }  // namespace detail
 
 }  // namespace ferry::inline v0

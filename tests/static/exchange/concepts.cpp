@@ -1,6 +1,7 @@
 #include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_host.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -43,6 +44,14 @@ struct std_view {
 };
 struct exports {
     managed_tensor ferry_export(request const&);
+};
+struct exports_result {
+    ferry::result<managed_tensor> ferry_export(request const&);
+};
+struct results {};
+struct results_of_others {};
+struct member_result {
+    ferry::result<ferry::inplace_view<2>> ferry_view() const;
 };
 struct exports_without_request {
     managed_tensor ferry_export();
@@ -115,6 +124,20 @@ struct ferry::array_traits<fresh_elsewhere> {
     static int allocate(data_type, shape_view, device);
 };
 template <>
+struct ferry::array_traits<results> {
+    static result<tensor_view> view(results const&);
+    static result<results> share(results const&);
+    static result<results> adopt(managed_tensor&&, stream_token);
+    static result<results> allocate(data_type, shape_view, device);
+};
+template <>
+struct ferry::array_traits<results_of_others> {
+    static result<tensor_view> view(results_of_others const&);
+    static result<int> share(results_of_others const&);
+    static result<results> adopt(managed_tensor);
+    static result<int> allocate(data_type, shape_view, device);
+};
+template <>
 struct ferry::array_traits<vectors> {
     static constexpr bool vector_elements = true, padded_elements = true;
 };
@@ -146,6 +169,14 @@ static_assert(ferry::has_current_stream<streams> && !ferry::has_current_stream<s
               !ferry::has_current_stream<managed_tensor>);
 static_assert(ferry::allocates<fresh> && !ferry::allocates<fresh_elsewhere> && !ferry::allocates<both> &&
               !ferry::allocates<managed_tensor>);
+
+// ---- members that return a result ----
+static_assert(ferry::viewable<results> && ferry::shareable<results> && ferry::allocates<results>);
+static_assert(ferry::adopting<results> && ferry::adopts_with_stream<results> && ferry::exporter<exports_result>);
+static_assert(!ferry::shareable<results_of_others> && !ferry::allocates<results_of_others> &&
+              !ferry::adopting<results_of_others>);
+static_assert(ferry::viewable<member_result> && ferry::viewable<member_result const>);
+static_assert(std::is_same_v<std::invoke_result_t<ferry::view_of_t, member_result&>, ferry::inplace_view<2>>);
 
 // ---- exporter, producer ----
 static_assert(ferry::exporter<exports> && !ferry::exporter<exports const>);

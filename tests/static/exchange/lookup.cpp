@@ -25,6 +25,12 @@ template <class... T>
 void order(T&&...) = delete;
 template <class... T>
 void copy(T&&...) = delete;
+template <class... T>
+void adopt(T&&...) = delete;
+template <class... T>
+void describe(T&&...) = delete;
+template <class... T>
+void unwrapped(T&&...) = delete;
 
 }  // namespace hostile
 
@@ -36,7 +42,9 @@ template <>
 struct ferry::array_traits<hostile::array> {
     static tensor_view view(hostile::array& a) { return {a.data, a.shape}; }
     static tensor_view view(hostile::array const& a) { return {a.data, a.shape}; }
-    static hostile::array adopt(managed_tensor) { return {}; }
+    static result<hostile::array> share(hostile::array const&) { return hostile::array{}; }
+    static result<hostile::array> adopt(managed_tensor) { return hostile::array{}; }
+    static result<hostile::array> allocate(data_type, shape_view, device) { return hostile::array{}; }
 };
 
 [[maybe_unused]] static void use(hostile::array& a, DLManagedTensor* legacy) {
@@ -45,6 +53,8 @@ struct ferry::array_traits<hostile::array> {
     static_cast<void>(ferry::from_dlpack<hostile::array>(hostile::array{}, {.device = ferry::cpu}));
     static_cast<void>(ferry::from_dlpack<hostile::array>(ferry::from_dlpack(legacy)));
     static_cast<void>(ferry::to_host(hostile::array{}));
+    static_cast<void>(ferry::try_to_dlpack(a));
+    static_cast<void>(ferry::try_from_dlpack<hostile::array>(a, {.copy = ferry::copy_policy::always}));
     auto const loan = ferry::borrow(a);
     static_cast<void>(loan.dltensor());
 }

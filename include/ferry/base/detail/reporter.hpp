@@ -66,7 +66,23 @@ class reporter {
     return report(r, errc::out_of_memory, "an allocation failed: free memory, or pass another memory space");
 }
 
-/// Implements `try_f`: calls `f(reporter)` and returns its value or the error that it reported.
+/// Reports the error of a result that an adapter or a back end returned; other values are successes.
+template <class R>
+[[nodiscard]] FERRY_ALWAYS_INLINE bool check_result([[maybe_unused]] R const& got, [[maybe_unused]] reporter r) {
+    if constexpr (is_result<R>) {
+        if (!got) return report(r, got.error());
+    }
+    return true;
+}
+/// Returns the value of a result, or another value itself. Does not check the result.
+template <class R>
+[[nodiscard]] FERRY_ALWAYS_INLINE auto& unwrapped(R& got) noexcept {
+    if constexpr (is_result<std::remove_const_t<R>>) return *got;
+    else return got;
+}
+
+/// Implements `try_f`: calls `f(record)` and returns its value or the error that it reported. `f` may also return a
+/// result.
 ///
 /// A ferry::error that an adapter or a back end throws, and std::bad_alloc, become the error of the result; other
 /// exceptions propagate. For T = void, `f` returns a bool, which is ignored.
@@ -76,11 +92,13 @@ template <class T, class F>
 #if FERRY_HAS_EXCEPTIONS
     try {
 #endif
-        if constexpr (std::is_void_v<T>) {
-            static_cast<void>(f(reporter{to}));
+        if constexpr (is_result<decltype(f(to))>) {
+            return f(to);
+        } else if constexpr (std::is_void_v<T>) {
+            static_cast<void>(f(to));
             return to.outcome;
         } else {
-            T value = f(reporter{to});
+            T value = f(to);
             if (to.outcome) return result<T>{std::move(value)};
         }
 #if FERRY_HAS_EXCEPTIONS

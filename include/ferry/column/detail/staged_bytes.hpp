@@ -24,7 +24,7 @@ class staged_bytes {
                  std::source_location where)
         : data_{data} {
         if (from.type == device_type::cpu || bytes == 0) return;
-        require_reach(b, from, api, where);
+        static_cast<void>(check_support(b, from, {api, where}));
         if (!is_host_accessible(from)) {
             copy_.emplace(static_cast<std::size_t>(bytes));
             data_ = copy_->data();

@@ -1,6 +1,9 @@
 // ferry: carries out the decision about an exchange.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/config.hpp>
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/negotiate.hpp>
@@ -8,13 +11,14 @@
 #include <ferry/exchange/producer.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy_plan.hpp>
+#include <ferry/space/detail/check_copy.hpp>
 #include <ferry/space/detail/operations.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/managed.hpp>
 
 #include <concepts>
 #include <cstddef>
-#include <source_location>
+#include <cstdint>
 #include <utility>
 
 namespace ferry::inline v0::detail {
@@ -61,126 +65,152 @@ struct copy_with_source {
     return host_copies && !b.reaches(dev) ? cpu : dev;  // mutant: r39_host_copies
 }
 
+/// Returns the view of memory that a back end allocated for a compact tensor. Not a lambda, so that exchanges share the
+/// code of `copy_into`.
+struct describe_memory {
+    tensor_view const& sized;  // its data is not used
+    [[nodiscard]] tensor_view operator()(auto& memory) const noexcept {
+        return {static_cast<void*>(memory.data()), sized.dtype(), sized.shape(), {}, sized.device(), sized.flags()};
+    }
+};
+
+/// Fails unless the memory of a copy is on the requested device, and a struct of type `Raw` can describe its packing.
+template <managed_struct Raw>
+[[nodiscard]] inline bool check_fresh(tensor_view const& fresh, device to, reporter r) {
+    if (!is_same_device(fresh.device(), to))  // mutant: r41_place
+        return report(r, errc::device,
+                      message{"array_traits::allocate returned memory on "}
+                          << name(fresh.device().type) << ":" << fresh.device().id << ", expected " << name(to.type)
+                          << ":" << to.id << ": it must fail for unsupported devices");
+    if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
+        return report(r, errc::flags,
+                      "the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)");
+    return true;
+}
+
 /// Copies `v` into the new memory that `owner` holds and `view_of_owner` describes, and performs the waits of the
-/// decision.
+/// decision. Returns null on failure.
 ///
 /// Creates the struct before it queues the copy, so that a failed allocation cannot free memory that a queued copy
 /// writes. The result owns `source`, if not null, while a stream may read it (R50); its deleter waits for an incomplete
 /// copy (`marking_back_end`). On failure `source` is unchanged.
 template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
-[[nodiscard]] Raw* copy_into(Owner owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
-                             stream_token ready, BackEnd& b, managed_tensor* source, char const* api,
-                             std::source_location where) {
+[[nodiscard]] Raw* copy_into(Owner&& owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
+                             stream_token ready, BackEnd& b, managed_tensor* source, reporter r) {
     using contents_type = copy_with_source<Owner, queued_by<BackEnd>>;
     contents_type contents{std::move(owner), {}};
+    raw_owner<Raw> made{nullptr};
     stream_memory_guard guard{b, d.on, d.to};  // mutant: copy_failed_struct
-    tensor_view const& fresh = view_of_owner(contents.memory);
-    if (!is_same_device(fresh.device(), d.to))  // mutant: r41_place
-        fail(errc::device, api,
-             message{"array_traits::allocate returned memory on "}
-                 << name(fresh.device().type) << ":" << fresh.device().id << ", expected " << name(d.to.type) << ":"
-                 << d.to.id << ": it must throw for unsupported devices",
-             where);
-    if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
-        fail(errc::flags, api,
-             message{"the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)"},
-             where);
+    auto const described = view_of_owner(contents.memory);
+    if (!check_result(described, r)) return nullptr;
+    tensor_view const& fresh = unwrapped(described);
+    if (!check_fresh<Raw>(fresh, d.to, r)) return nullptr;
+    if (std::same_as<ViewOf, describe_t> && !check_view(fresh, r)) return nullptr;  // an adapter's, not ferry's
     auto const packing = fresh.flags() & flags::subbyte_padded;
     auto const view_at = [&](contents_type& c) { return view_of_owner(c.memory); };
-    if constexpr (std::same_as<ViewOf, view_of_t>) validate_view(fresh, api, where);  // an adapter's, not ferry's
     // mutant: r13_packing
     auto const bits = (d.bits & ~flags::subbyte_padded) | packing;
-    Raw* const raw = make_valid_raw<Raw>(std::move(contents), view_at, fresh, d.to, bits, d.stamp, api, where);
+    Raw* const raw = make_valid_raw<Raw>(std::move(contents), view_at, fresh, d.to, bits, d.stamp, r);
+    if (raw == nullptr) return nullptr;
+    made.reset(raw);
     auto& copy = static_cast<block<Raw, contents_type>*>(raw->manager_ctx)->owner;
-    try {
-        tensor_view const dst{raw->dl_tensor, fresh.flags()};
-        auto const plan = make_copy_plan(dst, v, api, where);  // also compares the shapes and types of empty tensors
-        if (plan.kind != copy_kind::empty) {
-            if (d.how == wait::order) ferry::order(ready, d.on, b);  // mutant: copy_into_order
-            auto const from = source_for(b, d, v.device());
-            // mutant: copy_into_wait
-            if (d.how == wait::host) copy_and_wait(b, plan, dst.data(), d.to, v.data(), from, d.on);
-            else if (!queue_copy(b, plan, dst.data(), d.to, v.data(), from, d.on))
-                copy.queued = mark_queued(b, d.on);  // mutant: copy_queued_mark
-        }
-    } catch (...) {
-        guard.wait();
-        raw->deleter(raw);  // mutant: r68_failed_copy
-        throw;
+    tensor_view const dst{raw->dl_tensor, fresh.flags()};
+    std::int64_t count = 0;
+    if (!check_copy(dst, v, count, r)) return nullptr;  // also compares the shapes and types of empty tensors
+    if (auto const plan = plan_copy(dst, v, count); plan.kind != copy_kind::empty) {
+        // mutant: copy_into_order
+        if (d.how == wait::order && !order_streams(ready, d.on, b, r)) return nullptr;
+        auto const from = source_for(b, d, v.device());
+        bool is_complete = false;
+        bool const is_queued =
+            d.how == wait::host  // mutant: copy_into_wait
+                ? copy_and_wait(b, plan, dst.data(), d.to, v.data(), from, d.on, r)
+                : queue_copy(b, plan, dst.data(), d.to, v.data(), from, d.on, is_complete, r) &&
+                      (is_complete || mark_queued(b, d.on, copy.queued, r));  // mutant: copy_queued_mark
+        if (!is_queued) return nullptr;
     }
     guard.done();
     if (source != nullptr && reads_after_return(d, v.device()))  // mutant: keep_source
         copy.source = std::move(*source);
-    return raw;
+    return made.release();
 }
 
 /// Reports a copy that is needed with ferry::share_only.
-[[noreturn]] FERRY_COLD inline void fail_share_only(device from, device to, char const* api,
-                                                    std::source_location where) {
+[[nodiscard]] FERRY_COLD inline bool report_share_only(device from, device to, reporter r) {
     bool const host = from.type == device_type::cpu && to.type == device_type::cpu;
-    fail(errc::copy_needed, api,
-         message{"a copy from "} << name(from.type) << ":" << from.id << " to " << name(to.type) << ":" << to.id
-                                 << " is needed, and ferry::share_only does not copy: pass "
-                                 << (host ? "ferry::host_only" : "a back end for the device")
-                                 << ", or request no copy",
-         where);
+    return report(r, errc::copy_needed,
+                  message{"a copy from "} << name(from.type) << ":" << from.id << " to " << name(to.type) << ":"
+                                          << to.id << " is needed, and ferry::share_only does not copy: pass "
+                                          << (host ? "ferry::host_only" : "a back end for the device")
+                                          << ", or request no copy");
 }
 
-/// Carries out a decision for a tensor `v` that is ready on `ready_on`.
+/// Fails for a decision to refuse, and for a decision that the back end cannot carry out.
+template <class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE bool check_decision(decision const& d, device from, BackEnd& b, reporter r) {
+    if (d.act == action::refuse) return report(r, d.reason, d.text);
+    bool const copies = d.act == action::copy;
+    if constexpr (never_copies<BackEnd>)
+        if (copies) return report_share_only(from, d.to, r);
+    // mutant: r40_reach
+    if ((d.how != wait::none || copies) && !check_support(b, source_for(b, d, from), r)) return false;
+    return !copies || check_support(b, d.to, r);  // mutant: r40_reach_target
+}
+
+/// Carries out a decision for a tensor `v` that is ready on `ready_on`. Returns null on failure.
 ///
 /// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share()` returns the
 /// struct for a decision to share. `source` owns `v`, which is then valid; if it is null, the caller keeps `v` alive
 /// until a queued copy has run.
 template <managed_struct Raw, class Array, class BackEnd, class Share>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
-                                              BackEnd& b, Share share, char const* api, std::source_location where,
-                                              managed_tensor* source = nullptr) {
-    if (d.act == action::refuse) fail(d.reason, api, message{d.text}, where);
-    if constexpr (never_copies<BackEnd>)
-        if (d.act == action::copy) fail_share_only(v.device(), d.to, api, where);
+                                              BackEnd& b, Share share, reporter r, managed_tensor* source = nullptr) {
+    if (!check_decision(d, v.device(), b, r)) return nullptr;
     stream_token const ready = ready_on.bound_to(v.device());  // mutant: r43_bound_producer
-    if (d.how != wait::none || d.act == action::copy)
-        require_reach(b, source_for(b, d, v.device()), api, where);  // mutant: r40_reach
     if (d.act == action::share) {
-        if (d.how == wait::order) ferry::order(ready, d.on, b);  // mutant: apply_wait_order
-        else if (d.how == wait::host) b.wait(d.on);              // mutant: apply_wait_host, apply_wait_none
+        // mutant: apply_wait_order
+        if (d.how == wait::order && !order_streams(ready, d.on, b, r)) return nullptr;
+        // mutant: apply_wait_host, apply_wait_none
+        if (d.how == wait::host && !perform(r, [&] { return b.wait(d.on); })) return nullptr;
         return share();
     }
-    require_reach(b, d.to, api, where);  // mutant: r40_reach_target
-    if (source == nullptr) validate_view(v, api, where);
     if constexpr (never_copies<BackEnd>) {
         return nullptr;  // not reached: a copy was refused above
-    } else if constexpr (allocates<Array>) {
-        return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b,
-                              source, api, where);
     } else {
-        auto const packing = d.bits & flags::subbyte_padded;
-        tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(), {}, d.to, packing};
-        auto memory = b.allocate(d.to, static_cast<std::size_t>(sized.nbytes()), d.on);
-        auto const view_of_memory = [&](auto& m) {
-            return tensor_view{static_cast<void*>(m.data()), v.dtype(), v.shape(), {}, d.to, sized.flags()};
+        if (source == nullptr && !check_view(v, r)) return nullptr;
+        auto const copy = [&](auto memory, auto view_of_memory) -> Raw* {
+            if (!check_result(memory, r)) return nullptr;
+            return copy_into<Raw>(std::move(unwrapped(memory)), view_of_memory, v, d, ready, b, source, r);
         };
-        return copy_into<Raw>(std::move(memory), view_of_memory, v, d, ready, b, source, api, where);
+        if constexpr (allocates<Array>) {
+            return copy(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), describe);
+        } else {
+            auto const packing = d.bits & flags::subbyte_padded;
+            tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(), {}, d.to, packing};
+            return copy(b.allocate(d.to, static_cast<std::size_t>(sized.nbytes()), d.on), describe_memory{sized});
+        }
     }
 }
 
 /// Carries out a decision for a tensor of the caller: returns the tensor itself, a struct that owns it, or a copy. On
-/// failure `tensor` is unchanged.
+/// failure, returns an empty object, and `tensor` is unchanged.
 template <class Consumer, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor execute_owned(managed_tensor&& tensor, decision const& d,
-                                                              stream_token ready_on, BackEnd& b, char const* api,
-                                                              std::source_location where) {
-    tensor_view const v = tensor.view();
+                                                              stream_token ready_on, BackEnd& b, reporter r) {
+    tensor_view const v = trusted::view(tensor);
     // R24: a tensor of minor version 2 or later must have strides; a new struct adds those that are missing.
     bool const lacks_strides = v.strides().is_implicit() && v.rank() != 0 && tensor.stamped().minor >= 2;
+    bool is_unchanged = false;
     auto const share = [&]() -> DLManagedTensorVersioned* {
-        if (is_same_device(d.to, v.device()) && !lacks_strides) return nullptr;  // mutant: r24_pass_on
-        auto const bits = d.bits | (v.flags() & flags::is_copied);               // mutant: r12_relabel_keeps
+        is_unchanged = is_same_device(d.to, v.device()) && !lacks_strides;  // mutant: r24_pass_on
+        if (is_unchanged) return nullptr;
+        auto const bits = d.bits | (v.flags() & flags::is_copied);  // mutant: r12_relabel_keeps
         return make_valid_raw<DLManagedTensorVersioned>(
-            std::move(tensor), [v](auto&) { return v; }, v, d.to, bits, d.stamp, api, where);
+            std::move(tensor), [v](auto&) { return v; }, v, d.to, bits, d.stamp, r);
     };
-    auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share, api, where, &tensor);
-    if (raw == nullptr) return std::move(tensor);  // unchanged, with the fields that were checked (R33)
+    auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share, r, &tensor);
+    if (is_unchanged) return std::move(tensor);  // with the fields that were checked (R33)
+    if (raw == nullptr) return {};
     // mutant: r68_released
     managed_tensor const released{std::move(tensor)};  // the copy no longer reads the source
     return trusted::adopt(raw);

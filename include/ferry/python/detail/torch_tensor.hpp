@@ -129,7 +129,8 @@ inline void require_memory(PyObject* x, published const& type, tensor_view const
     auto const begin = ask(names().data_ptr);  // an exception for storage without memory
     if (begin == 0) raise(PyExc_BufferError, without_memory);
     auto const size = ask(names().nbytes), offset = address - begin;
-    auto const reach = ferry::detail::reach_of(v, "from_dlpack", std::source_location::current());
+    ferry::detail::byte_reach reach;
+    static_cast<void>(ferry::detail::check_reach(v, reach, {"from_dlpack", std::source_location::current()}));
     if (offset >= size || reach.below > offset || reach.above > size - offset)
         raise(PyExc_BufferError, "from_dlpack: elements of the tensor are beyond the end of its storage, which was "
                                  "resized: import a tensor whose storage has all elements");

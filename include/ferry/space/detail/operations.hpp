@@ -39,7 +39,7 @@ template <class Call, class Take>
     using outcome = decltype(call());
     if constexpr (is_result<outcome>) {
         auto got = call();
-        if (!got) return report(r, got.error());
+        if (!check_result(got, r)) return false;
         if constexpr (!std::is_void_v<value_of<outcome>>) take(*std::move(got));
     } else if constexpr (std::is_void_v<outcome>) {
         call();
@@ -136,10 +136,6 @@ template <back_end B>
 }
 
 #if FERRY_HAS_EXCEPTIONS
-template <class BackEnd>
-void require_reach(BackEnd& b, device d, char const* api, std::source_location where) {
-    static_cast<void>(check_support(b, d, {api, where}));
-}
 template <back_end B>
 bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
     bool is_complete = false;

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -22,6 +21,23 @@ namespace ferry::inline v0::detail {
 /// The versioned or the legacy struct. The struct need not have an owner or a deleter.
 template <class Raw>
 concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::same_as<Raw, DLManagedTensor>;
+
+/// Owner of a struct, whose deleter the destructor calls (R8, R62).
+template <managed_struct Raw>
+class raw_owner {
+   public:
+    explicit raw_owner(Raw* raw) noexcept : raw_{raw} {}
+    raw_owner(raw_owner&& other) noexcept : raw_{other.release()} {}
+    raw_owner& operator=(raw_owner&&) = delete;
+    ~raw_owner() {
+        if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);  // mutant: r62_raw_owner
+    }
+    void reset(Raw* raw) noexcept { raw_ = raw; }  // only if this object owns no struct
+    [[nodiscard]] Raw* release() noexcept { return std::exchange(raw_, nullptr); }
+
+   private:
+    Raw* raw_;
+};
 
 /// Returns the version to stamp: at most `max`, but at least the version that the data type and the flags require (R4).
 [[nodiscard]] constexpr version stamp_for(data_type type, flags bits, version max) noexcept {
@@ -158,7 +174,9 @@ template <managed_struct Raw, class Owner, class ViewOf>
     self->raw.manager_ctx = self;
     self->raw.deleter = &block_type::destroy;
     {
-        auto const after = view_at(self->owner);
+        auto const described = view_at(self->owner);
+        if (!check_result(described, r)) return nullptr;
+        tensor_view const& after = unwrapped(described);
         if (!check_moved(owner, before, after, metadata, empty, r)) return nullptr;
         write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
     }
@@ -175,24 +193,11 @@ template <managed_struct Raw, class Owner, class ViewOf>
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
                                                 version max, reporter r) {
-    auto const view = view_at(owner);  // a tensor_view, or an inplace_view
+    auto const described = view_at(owner);  // a tensor_view or an inplace_view, or a result
+    if (!check_result(described, r)) return nullptr;
+    tensor_view const& view = unwrapped(described);
     if (!check_view(view, r)) return nullptr;
     return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, r);
 }
-
-#if FERRY_HAS_EXCEPTIONS
-template <managed_struct Raw, class Owner, class ViewOf>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_valid_raw(Owner&& owner, ViewOf view_at, tensor_view const& before,
-                                                      device as_device, flags bits, version max, char const* api,
-                                                      std::source_location where) {
-    return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), before, as_device, bits, max,
-                               reporter{api, where});
-}
-template <managed_struct Raw, class Owner, class ViewOf>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
-                                                version max, char const* api, std::source_location where) {
-    return make_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), as_device, bits, max, reporter{api, where});
-}
-#endif
 
 }  // namespace ferry::inline v0::detail

@@ -1,0 +1,199 @@
+// ferry: implements exports; to_dlpack.hpp declares the public functions.
+#pragma once
+
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/config.hpp>
+#include <ferry/exchange/array_traits.hpp>
+#include <ferry/exchange/consumer.hpp>
+#include <ferry/exchange/detail/adapter.hpp>
+#include <ferry/exchange/detail/execute.hpp>
+#include <ferry/exchange/negotiate.hpp>
+#include <ferry/exchange/producer.hpp>
+#include <ferry/exchange/request.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/tensor/detail/make_raw.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/validate.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+namespace ferry::inline v0::detail {
+
+/// Returns the stream of pending work on the array, or none if its traits do not define `ready_on`.
+template <class Array>
+[[nodiscard]] stream_token ready_on([[maybe_unused]] Array const& a) {
+    if constexpr (has_ready_on<Array>) return array_traits<std::remove_cv_t<Array>>::ready_on(a);
+    else return {};
+}
+
+/// Whether the argument is an lvalue or can be moved. A const rvalue cannot be moved: its elements would be copied.
+template <class Array>
+inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
+
+/// Sets `is_inside` to whether all elements lie within the object `a`.
+template <class Array>
+[[nodiscard]] bool check_inside(Array const& a, tensor_view const& v, bool& is_inside, reporter r) {
+    is_inside = v.is_empty();
+    if (is_inside) return true;
+    byte_reach reach;
+    if (!check_reach(v, reach, r)) return false;
+    auto const begin = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(a));
+    auto const offset = reinterpret_cast<std::uintptr_t>(v.data()) - begin;  // large when `v` starts before `a`
+    // mutant: d13_within, d13_below, d13_above
+    is_inside = offset < sizeof a && reach.below <= offset && reach.above <= sizeof a - offset;
+    return true;
+}
+
+/// Sets `can_share` to whether an export may share the array: an lvalue if it has another owner, an rvalue if its
+/// elements remain valid after the move into a tensor (D13). Without array_traits<T>::owns, a type with a trivial
+/// destructor is assumed to own only elements that lie within it.
+template <class Array>
+[[nodiscard]] bool check_shareable([[maybe_unused]] std::remove_reference_t<Array>& a,
+                                   [[maybe_unused]] tensor_view const& v, bool& can_share,
+                                   [[maybe_unused]] reporter r) {
+    using T = std::remove_cvref_t<Array>;
+    if constexpr (std::is_lvalue_reference_v<Array>) can_share = shareable<T>;
+    // mutant: d13_run_time
+    else if constexpr (has_run_time_ownership<T>) can_share = v.is_empty() || array_traits<T>::owns(a);
+    else if constexpr (requires { array_traits<T>::owns; }) can_share = array_traits<T>::owns;
+    else if constexpr (std::is_trivially_destructible_v<T>) return check_inside(a, v, can_share, r);
+    else can_share = true;
+    return true;
+}
+
+/// Returns a struct that owns an rvalue, or the result of `share` for an lvalue; null on failure.
+template <managed_struct Raw, class Array>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_raw(Array&& array, device to, flags bits, version max, reporter r) {
+    if constexpr (!std::is_lvalue_reference_v<Array>) {
+        return make_raw<Raw>(std::move(array), describe, to, bits, max, r);
+    } else {
+        auto shared = array_traits<std::remove_cvref_t<Array>>::share(array);
+        if (!check_result(shared, r)) return nullptr;
+        auto& other = unwrapped(shared);
+        // The other owner may be read-only although the array is not.
+        auto const described = describe(other);
+        if (!check_result(described, r)) return nullptr;
+        tensor_view const& v = unwrapped(described);
+        if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(v, r)) return nullptr;
+        bits |= v.flags() & flags::read_only;  // mutant: r11_weaker_handle
+        return make_raw<Raw>(std::move(other), describe, to, bits, max, r);
+    }
+}
+
+/// Fails with errc::argument for an object of a class derived from Array, since a move would slice it and could lose
+/// the elements.
+template <class Array>
+[[nodiscard]] bool check_not_sliced([[maybe_unused]] Array& array, [[maybe_unused]] reporter r) {
+#if FERRY_HAS_RTTI
+    if constexpr (std::is_polymorphic_v<Array> && !std::is_final_v<Array>)
+        if (typeid(array) != typeid(Array))
+            return report(
+                r, errc::argument,
+                "the class of the array is derived from the type of the argument, and a move would slice it: move it "
+                "as its own class, add array_traits<T>::share, or pass make_managed a smart pointer to it");
+#endif
+    return true;
+}
+
+/// Exports an array as a struct of type `Raw`; returns null on failure.
+template <managed_struct Raw, class Array, class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_array(Array&& array, decision const& d, tensor_view const& v,
+                                                    stream_token ready, BackEnd& b, reporter r) {
+    using T = std::remove_reference_t<Array>;
+    if constexpr (!std::is_lvalue_reference_v<Array>)
+        if (!check_not_sliced(array, r)) return nullptr;
+    constexpr bool can_own = !std::is_lvalue_reference_v<Array> || shareable<T>;
+    auto const share = [&]() -> Raw* {
+        if constexpr (can_own) return own_raw<Raw>(std::forward<Array>(array), d.to, d.bits, d.stamp, r);
+        else return nullptr;  // not reached: negotiate decides to copy or to refuse
+    };
+    if constexpr (can_own) {
+        // mutant: keep_array
+        if (reads_after_return(d, v.device())) {  // the copy keeps its source alive (R50)
+            auto source = trusted::adopt(own_raw<DLManagedTensorVersioned>(std::forward<Array>(array), v.device(),
+                                                                           v.flags(), version::current, r));
+            if (!source) return nullptr;
+            return execute<Raw, std::remove_cv_t<T>>(d, trusted::view(source), ready, b, share, r, &source);
+        }
+    }
+    return execute<Raw, std::remove_cv_t<T>>(d, v, ready, b, share, r);
+}
+
+/// Exports an array with the view `v`, ready on `ready`, for a request and a consumer; returns an empty object on
+/// failure. `can_share`: the output of `check_shareable`. Always inlined, so that the compiler evaluates the decision
+/// for constant requests.
+template <class Consumer, class Array, class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, tensor_view const& v, bool can_share,
+                                                            request const& req, stream_token ready, BackEnd& b,
+                                                            reporter r) {
+    static_assert(
+        can_move<Array>,
+        "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
+        "or share this one by passing it without std::move");
+    if (!check_lanes<Consumer>(v, r)) return {};
+    auto const d = decide<Consumer>(v, ready, can_share, req);
+    return trusted::adopt(export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, r));
+}
+
+/// Implements to_dlpack and try_to_dlpack for arrays; returns an empty object on failure.
+template <class Array, class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_tensor(Array&& array, request const& req, BackEnd& b,
+                                                               reporter r) {
+    if constexpr (is_adapted<std::remove_reference_t<Array>>()) {
+        auto const described = describe(array);  // first: reports an array that cannot be exported
+        if (!check_result(described, r)) return {};
+        tensor_view const& v = unwrapped(described);
+        bool can_share = false;
+        if (!check_shareable<Array>(array, v, can_share, r)) return {};
+        return export_for<managed_tensor>(std::forward<Array>(array), v, can_share, req, detail::ready_on(array), b, r);
+    }
+}
+
+/// Like `export_tensor`, for a request that never copies. Arrays that can never be shared do not compile.
+template <class Array>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor share_tensor(Array&& array, reporter r) {
+    using T = std::remove_reference_t<Array>;
+    if constexpr (is_adapted<T>()) {
+        static_assert(
+            !non_owning<T> || (std::is_lvalue_reference_v<Array> && shareable<T>),
+            "ferry: the elements of this array belong to another object, which the tensor may outlive: export their "
+            "owner, call borrow(), or request {.copy = ferry::copy_policy::always}");
+        static_assert(
+            !std::is_lvalue_reference_v<Array> || shareable<T> || non_owning<T>,
+            "ferry: to_dlpack(lvalue) needs an owner: pass std::move(array), call borrow(), add "
+            "array_traits<T>::share, or request {.copy = ferry::copy_policy::always}");
+        return export_tensor(std::forward<Array>(array), request{.copy = copy_policy::never}, share_only, r);
+    }
+}
+
+/// Implements to_dlpack and try_to_dlpack for tensors, which are unchanged on failure; returns an empty object then.
+template <class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_tensor(managed_tensor&& tensor, request const& req, BackEnd& b,
+                                                               stream_token ready_on, reporter r) {
+    if (!check_not_empty(tensor, r)) return {};
+    auto const d = decide<managed_tensor>(trusted::view(tensor), ready_on, true, req);
+    return execute_owned<managed_tensor>(std::move(tensor), d, ready_on, b, r);
+}
+
+/// Implements to_dlpack and try_to_dlpack for views, and for tensors that the caller keeps; returns an empty object on
+/// failure.
+template <class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_tensor(tensor_view const& view, request const& req, BackEnd& b,
+                                                             stream_token ready_on, reporter r) {
+    auto const d = decide<managed_tensor>(view, ready_on, false, req);
+    auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
+    return trusted::adopt(execute<DLManagedTensorVersioned, managed_tensor>(d, view, ready_on, b, never_shares, r));
+}
+template <class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_tensor(managed_tensor const& tensor, request const& req,
+                                                             BackEnd& b, stream_token ready_on, reporter r) {
+    if (!check_not_empty(tensor, r)) return {};
+    return copy_tensor(trusted::view(tensor), req, b, ready_on, r);
+}
+
+}  // namespace ferry::inline v0::detail
