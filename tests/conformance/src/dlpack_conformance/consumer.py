@@ -212,7 +212,7 @@ def fp6_and_fp4_of_other_widths_are_refused(library):
     width_case(library, [(15, 8, 1), (16, 4, 1), (17, 8, 1), (17, 6, 1)])
 
 
-@case("R19", "consumer", "header: sub-byte types are packed by default, little bit order")
+@case("R19", "consumer", "header: sub-byte types are packed by default, least significant bit first")
 def packed_elements_are_unpacked_in_little_bit_order(library):
     packed = ctypes.create_string_buffer(bytes([0x10, 0x32, 0x54]), 64)
     fields = {"data": ctypes.addressof(packed), "shape": (6,), "dtype": "float4_e2m1fn", "version": (1, 1)}
@@ -309,7 +309,7 @@ def negative_extents_are_refused(library):
     refused(library, shape=(2, -3), strides=(3, 1))
 
 
-@case("R32", "consumer", "header: shape can be NULL when ndim is 0 only", "should")
+@case("R32", "consumer", "header: shape can be NULL only when ndim is 0", "should")
 def null_shape_is_refused(library):
     refused(library, shape=None, strides=None, ndim=2)
 
@@ -581,7 +581,7 @@ def an_object_that_is_no_capsule_is_refused(library):
         refuse(library, Odd(answer))
 
 
-@case("R62", "consumer", "Python specification: the consumer calls the deleter once; the capsule does if it was not consumed")
+@case("R62", "consumer", "Python specification: the consumer calls the deleter once; if the capsule was not consumed, its destructor does")
 def a_refusal_keeps_or_releases_the_capsule(library):
     seen = 0
     for fields in (
