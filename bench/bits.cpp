@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
         "32 MiB of validity, nulls counted", rounds, [&] { count = ferry::detail::count_set({from.data(), 3, bits}); },
         copy);
     measure(
-        "32 MiB of validity, moved by 3 bits", rounds,
+        "32 MiB of validity, shifted by 3 bits", rounds,
         [&] { ferry::detail::copy_bits({from.data(), 3, bits}, to.data()); }, copy);
     measure(
         "bits unpacked to 32 MiB of booleans", rounds,

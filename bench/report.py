@@ -39,7 +39,7 @@ ABOUT = {
     "Side by side: including a header": "Processor time of the compiler's front end, the median of interleaved runs.",
     "Exchange in C++": "The array is moved into the struct and has no reference count, so the same steps take less time than in the round trip above.",
     "Compile time": "Processor time of g++ and clang++ with `-fsyntax-only`, in a different run from the section about including a header.",
-    "Copies on the host": "*Executed*: an existing copy plan is executed, and writes to memory that has been written before. *Planned and executed*: the plan is made for "
+    "Copies on the host": "*Executed*: an existing copy plan is executed, and its destination has been written before. *Planned and executed*: the plan is made for "
     "each copy. *Fresh*: the destination is newly allocated.",
 }
 

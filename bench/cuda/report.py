@@ -129,7 +129,7 @@ def page(measured):
     if by["peers"]:
         part += [
             "The next table compares `to_host` with 8 lanes with the calls of Python libraries, measured alternately in one process. Each call copies to newly allocated\n"
-            "host memory, and is timed until the data is there. The ratio is in brackets:\n",
+            "host memory, and is timed until the data is in that memory. The ratio is in brackets:\n",
             peers(by["peers"]),
         ]
     if by["frames"]:

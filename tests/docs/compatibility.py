@@ -55,14 +55,14 @@ def row(scope, lane, run, rest, presets):
     standard = (re.findall(r"CMAKE_CXX_STANDARD=(\d+)", rest) or ["20"])[0]
     library = "libc++ 19" if "$libcxx" in rest else "libstdc++ 12"
     if run == "cuda_headers":
-        command, what = "nvcc", ("every CUDA header" if scope == "`--full`" else "the CUDA headers that changed") + ", the umbrellas"
+        command, what = "nvcc", ("every CUDA header" if scope == "`--full`" else "the CUDA headers that changed") + ", the umbrella headers"
     elif run == "nvcc_tests":
         command, what = "nvcc", "CUDA tests: built for a GPU; those that need none are run" + ("" if scope == "`--full`" else ". Only if they or the CUDA headers changed")
     elif run == "fake_cuda":
         command, what = preset(presets, words[0], "CMAKE_CXX_COMPILER"), "GPU tests on a fake CUDA runtime"
         what += ", ThreadSanitizer" if words[0] == "tsan" else ""
     elif run == "cross":
-        command, what = "g++", f"run by QEMU: {'s390x (big-endian), tests of wire' if words else CROSS}"
+        command, what = "g++", f"under QEMU: {'s390x (big-endian), tests of wire' if words else CROSS}"
     elif run == "older_dlpack":
         command, what = preset(presets, "dev", "CMAKE_CXX_COMPILER"), f"the DLPack header of version {words[0]}"
     else:
@@ -147,7 +147,7 @@ def self_test():
     assert matrix(script, presets).splitlines()[2:] == [
         "| dev | always | GCC 12 | libstdc++ 12 | C++20 | everything, every header alone (`--ci`, `--full`) |",
         "| a | `--ci`, `--full` | Clang 19 | libstdc++ 12 | C++20 | unit tests |",
-        "| n | `--full` | nvcc 13 | libstdc++ 12 | C++20 | every CUDA header, the umbrellas |",
+        "| n | `--full` | nvcc 13 | libstdc++ 12 | C++20 | every CUDA header, the umbrella headers |",
         "| l | `--full` | Clang 19 | libc++ 19 | C++23 | every header, static checks, tests of base |",
         "| 16 | `--full` | Clang 16 | libstdc++ 12 | C++20 | unit tests |",
         "| old | `--full` | GCC 12 | libstdc++ 12 | C++20 | the DLPack header of version 1.0 |",
