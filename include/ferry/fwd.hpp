@@ -49,6 +49,10 @@ inline constexpr bool has_own_exports<inplace_view<MaxRank>> = true;
 template <>
 inline constexpr bool has_own_exports<column> = true;
 
+/// Whether a type is a typed_view with access_from::device. It does not store its device and cannot be exported.
+template <class T>
+inline constexpr bool is_device_view = false;
+
 }  // namespace detail
 
 enum class copy_policy : std::uint8_t;

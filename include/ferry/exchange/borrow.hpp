@@ -71,7 +71,8 @@ class borrowed_tensor {
     /// \param where  source location for errors
     /// \return       struct; valid while this object exists. `try_dltensor` returns it, or the error that `dltensor`
     ///               throws.
-    /// \throws error  errc::read_only when the data is read-only (R11)
+    /// \throws error  errc::read_only when the data is read-only (R11); errc::strides when the strides repeat elements
+    ///                (R29)
 #if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] DLTensor* dltensor(std::source_location where = std::source_location::current()) & {
         static_cast<void>(check_writable({"ferry::borrowed_tensor::dltensor", where}));
@@ -102,10 +103,19 @@ class borrowed_tensor {
 
    private:
     [[nodiscard]] bool check_writable(detail::reporter r) const {
-        if (!view().is_read_only()) return true;  // mutant: r11_borrowed_pointer
-        return report(r, errc::read_only,
-                      "the data is read-only, and a DLTensor* has no flag for it: borrow a writable array, or call "
-                      "dltensor() of a const borrowed_tensor, which returns a DLTensor const*");
+        auto const v = view();
+        if (v.is_read_only())  // mutant: r11_borrowed_pointer
+            return report(r, errc::read_only,
+                          "the data is read-only, and a DLTensor* has no flag for it: borrow a writable array, or call "
+                          "dltensor() of a const borrowed_tensor, which returns a DLTensor const*");
+        int const i = detail::repeated_dimension(v.shape(), v.strides());
+        if (i >= 0 && !v.is_empty())  // mutant: r29_borrowed_pointer
+            return report(r, errc::strides,
+                          message{"dimension "}
+                              << i
+                              << " has stride 0, and its elements must not be written (R29): borrow a compact array, or "
+                                 "call dltensor() of a const borrowed_tensor, which returns a DLTensor const*");
+        return true;
     }
 
     DLManagedTensorVersioned raw_{};
@@ -206,8 +216,11 @@ template <class Array>
     requires(!std::is_lvalue_reference_v<Array> && !non_owning<Array> && !std::derived_from<Array, tensor_view> &&
              (detail::has_adapter<Array> || detail::has_own_exports<std::remove_cv_t<Array>>))
 void borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to to_dlpack");
+template <class View>
+    requires detail::is_device_view<std::remove_cvref_t<View>>
+void borrow(View&&) FERRY_DELETED("a view with access_from::device does not store its device: borrow the tensor from which it was made");
 template <class Other>
-    requires(!detail::has_adapter<Other> && !detail::has_own_exports<std::remove_cvref_t<Other>>)
+    requires detail::is_unknown<Other>
 void borrow(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
 #endif
 template <class Array>

@@ -88,14 +88,41 @@ template <class BackEnd>
     return try_to_dlpack(tensor, request{.device = cpu}, b, ready_on, where);
 }
 
+/// Copies the elements of a view to the host. The copy is complete on return.
+///
+/// \param view      view
+/// \param b         back end; required for device memory
+/// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
+/// \param where     source location for errors
+/// \return          copy on the host, ready to read; `try_to_host` returns the copy or the error
+/// \throws error  errors of to_dlpack
+#if FERRY_HAS_EXCEPTIONS
+template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] managed_tensor to_host(tensor_view const& view, BackEnd&& b, stream_token ready_on,
+                                     std::source_location where = std::source_location::current()) {
+    return to_dlpack(view, request{.device = cpu}, b, ready_on, where);
+}
+#endif
+template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] result<managed_tensor> try_to_host(tensor_view const& view, BackEnd&& b, stream_token ready_on,
+                                                 std::source_location where = std::source_location::current()) {
+    return try_to_dlpack(view, request{.device = cpu}, b, ready_on, where);
+}
+
 #if FERRY_HAS_EXCEPTIONS
 template <class Tensor, class BackEnd>
     requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> && back_end<std::remove_reference_t<BackEnd>>)
 // clang-format off
 managed_tensor to_host(Tensor&&, BackEnd&&) FERRY_DELETED("pass the stream on which the tensor is ready, or ferry::already_ready if no work is pending");
 template <class Other, class... Rest>
-    requires(!std::same_as<std::remove_cvref_t<Other>, managed_tensor> && !detail::may_export<Other>)
+    requires(!detail::has_own_exports<std::remove_cvref_t<Other>> && !detail::may_export<Other>)
 managed_tensor to_host(Other&&, Rest&&...) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()");
+template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
+managed_tensor to_host(tensor_view const&, BackEnd&&) FERRY_DELETED("pass the stream on which the data is ready, or ferry::already_ready if no work is pending");
+managed_tensor to_host(tensor_view const&) FERRY_DELETED("a view owns no memory that a tensor could share: pass a back end and a stream for a copy");
 managed_tensor to_host(managed_tensor const&) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor), or a back end and a stream for a copy");
 // clang-format on
 #endif

@@ -23,4 +23,7 @@ struct array_traits<typed_view<T, Rank, access_from::host, Layout>> {
     }
 };
 
+template <element T, int Rank, layout Layout>
+inline constexpr bool detail::is_device_view<typed_view<T, Rank, access_from::device, Layout>> = true;
+
 }  // namespace ferry::inline v0

@@ -24,6 +24,14 @@ namespace detail {
     return step;
 }
 
+/// Returns the first dimension that repeats elements, with stride 0 (R29), of a shape and strides; -1 if there is none.
+[[nodiscard]] constexpr int repeated_dimension(shape_view shape, strides_view strides) noexcept {
+    if (!strides.is_implicit())
+        for (int i = 0; i < shape.rank(); ++i)
+            if (shape[i] > 1 && strides[i] == 0) return i;
+    return -1;
+}
+
 /// Returns whether there is one stride for each extent, or none.
 [[nodiscard]] constexpr bool has_strides(shape_view shape, strides_view strides) noexcept {
     return strides.is_implicit() || strides.rank() == shape.rank();

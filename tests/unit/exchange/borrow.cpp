@@ -112,6 +112,18 @@ TEST_CASE("R7: temporary views are borrowed, and their extents and strides are c
     CHECK(from_const.view().is_read_only());
 }
 
+TEST_CASE("R29: a DLTensor* of elements that repeat is refused, and a DLTensor const* is returned") {
+    float values[3] = {1, 2, 3};
+    std::int64_t const shape[] = {2, 3}, none[] = {0, 3}, strides[] = {0, 1};
+    auto repeated = ferry::borrow(ferry::tensor_view{values, shape, strides});
+    support::both_fail(
+        ferry::errc::strides, [&] { (void)repeated.dltensor(); }, [&] { return repeated.try_dltensor(); },
+        {"ferry::borrowed_tensor::dltensor", "dimension 0 has stride 0", "(R29)", "const borrowed_tensor"});
+    CHECK(std::as_const(repeated).dltensor()->strides[0] == 0);
+    auto empty = ferry::borrow(ferry::tensor_view{values, none, strides});
+    CHECK(empty.dltensor()->shape[0] == 0);
+}
+
 TEST_CASE("R11, R75: a DLTensor* of read-only data is refused, and a DLTensor const* is returned") {
     plain const a;
     auto lent = ferry::borrow(a);

@@ -124,5 +124,10 @@ TEST_CASE("R53: a device tensor that the caller keeps is copied to the host, com
         CHECK(got.as<float, 1>()(3) == 4.0f);
     }
     CHECK(kept);
+    auto const copy = ferry::to_host(kept.view(), sim, stream);
+    CHECK(copy.is_copied());
+    CHECK(copy.as<float, 1>()(3) == 4.0f);
+    CHECK(ferry::try_to_host(kept.view(), sim, stream)->as<float, 1>()(3) == 4.0f);
+    fails(errc::stream, [&] { (void)ferry::to_host(kept.view(), sim, ferry::stream_token{}); }, {"is ready is unknown"});
     fails(errc::stream, [&] { (void)ferry::to_dlpack(kept, {.device = ferry::cpu}, sim); }, {"is ready is unknown"});
 }

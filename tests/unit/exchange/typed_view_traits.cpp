@@ -34,6 +34,11 @@ TEST_CASE("D13: a slice is exported as a copy in one expression") {
     CHECK(row.as<std::int32_t, 1>()[2] == 5);
     support::fails(ferry::errc::not_shareable,
                    [&] { static_cast<void>(ferry::to_dlpack(v.slice(0, all), {.copy = copy_policy::never})); });
+    support::both_fail(
+        ferry::errc::not_shareable,
+        [&] { static_cast<void>(ferry::to_dlpack(tensor.view(), {.copy = copy_policy::never})); },
+        [&] { return ferry::try_to_dlpack(tensor.view(), {.copy = copy_policy::never}); },
+        {"ferry::to_dlpack", "a view owns no memory", "export its owner, call borrow()"});
     auto const whole = ferry::to_dlpack(v, {.copy = copy_policy::always});
     CHECK(whole.view().size() == 6);
 }

@@ -17,6 +17,11 @@ template <class T>
 concept has_adapter = specialised<std::remove_cvref_t<T>> || requires(std::remove_cvref_t<T>& a) { a.ferry_view(); } ||
     requires(std::remove_cvref_t<T> const& a) { a.ferry_view(); };
 
+/// A type that exports do not support, and to which an adapter can be added.
+template <class T>
+concept is_unknown =
+    !has_adapter<T> && !has_own_exports<std::remove_cvref_t<T>> && !is_device_view<std::remove_cvref_t<T>>;
+
 /// Detects which names array_traits<T> declares: such a name is ambiguous in `with_every_name`. Also detects overload
 /// sets, templates and private members, whose address cannot be taken.
 struct every_name {

@@ -180,20 +180,38 @@ template <class BackEnd>
     return execute_owned<managed_tensor>(std::move(tensor), d, ready_on, b, r);
 }
 
+FERRY_COLD inline void report_never(char const* text, reporter r) {
+    static_cast<void>(report(r, errc::not_shareable, text));
+}
+
+/// Copies a tensor that cannot be shared; fails with `never` if the request does not allow a copy.
+template <class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_lent(tensor_view const& view, request const& req, BackEnd& b,
+                                                           stream_token ready_on, char const* never, reporter r) {
+    if (req.copy == copy_policy::never) return report_never(never, r), managed_tensor{};
+    auto const d = decide<managed_tensor>(view, ready_on, false, req);
+    auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
+    return trusted::adopt(execute<DLManagedTensorVersioned, managed_tensor>(d, view, ready_on, b, never_shares, r));
+}
+
 /// Implements to_dlpack and try_to_dlpack for views, and for tensors that the caller keeps; returns an empty object on
 /// failure.
 template <class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_tensor(tensor_view const& view, request const& req, BackEnd& b,
                                                              stream_token ready_on, reporter r) {
-    auto const d = decide<managed_tensor>(view, ready_on, false, req);
-    auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
-    return trusted::adopt(execute<DLManagedTensorVersioned, managed_tensor>(d, view, ready_on, b, never_shares, r));
+    return copy_lent(view, req, b, ready_on,
+                     "a view owns no memory that a tensor could share, and copy_policy::never does not allow a copy: "
+                     "export its owner, call borrow(), or request a copy",
+                     r);
 }
 template <class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_tensor(managed_tensor const& tensor, request const& req,
                                                              BackEnd& b, stream_token ready_on, reporter r) {
     if (!check_not_empty(tensor, r)) return {};
-    return copy_tensor(trusted::view(tensor), req, b, ready_on, r);
+    return copy_lent(trusted::view(tensor), req, b, ready_on,
+                     "a managed_tensor has one owner and cannot be shared, and copy_policy::never does not allow a copy: "
+                     "pass std::move(tensor), call borrow(), or request a copy",
+                     r);
 }
 
 }  // namespace ferry::inline v0::detail
