@@ -102,7 +102,7 @@
 #define FERRY_HAS_MULTI_SUBSCRIPT 0
 #endif
 
-// `column/` is available. Requires a little-endian host, because Arrow buffers are used without conversion.
+// `column/` is available. Requires a 64-bit, little-endian host: Arrow buffers are used without conversion.
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && __SIZEOF_POINTER__ == 8
 #define FERRY_HAS_COLUMN 1
 #else

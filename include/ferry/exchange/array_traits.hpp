@@ -28,8 +28,9 @@ namespace ferry::inline v0 {
 ///   second parameter, `T adopt(managed_tensor, stream_token)`, it receives the stream on which the data is ready, or
 ///   ferry::already_ready if no work is pending; `ready_on` of the array must return that stream. If both exist, ferry
 ///   calls the one with two parameters.
-/// - `T allocate(data_type, shape_view, device)`: returns a new compact array on that device for copies. Any stream may
-///   write the array without a wait. Fails for unsupported devices.
+/// - `T allocate(data_type, shape_view, device)`: returns a new compact array on that device for copies. Work on any
+///   stream may write to the array immediately: no earlier work on its memory may be pending. Fails for unsupported
+///   devices.
 /// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
 /// - `static constexpr bool owns`: whether an rvalue keeps its elements alive (D13). If it is absent, ferry assumes
@@ -98,8 +99,8 @@ concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
 template <class Array>
 concept viewable = has_traits_view<Array> || has_member_view<Array>;
 
-/// array_traits<T>::share returns an owner by value; to own the object of a reference, ferry would have to copy the
-/// elements. Not required: that the owner has the type of the array.
+/// array_traits<T>::share returns an owner by value. If it returned a reference, ferry could own the object only by
+/// copying its elements. Not required: that the owner has the type of the array.
 template <class Array>
 concept shareable = viewable<Array> && requires(Array const& a) {
     requires viewable<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::share(a))>>;

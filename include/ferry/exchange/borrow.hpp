@@ -66,7 +66,8 @@ class borrowed_tensor {
     borrowed_tensor(borrowed_tensor const&) = delete;
     borrowed_tensor& operator=(borrowed_tensor const&) = delete;
 
-    /// Returns the struct for functions that may write the data: a DLTensor has no flags (R75).
+    /// Returns the struct for functions that may write the data. Fails for read-only data, because a DLTensor has no
+    /// flag for it (R75).
     ///
     /// \param where  source location for errors
     /// \return       struct; valid while this object exists. `try_dltensor` returns it, or the error that `dltensor`
@@ -184,7 +185,7 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
 /// A temporary compiles only if its elements belong to another object (array_traits<T>::owns is false), such as a slice
 /// of a typed_view: its extents and strides are copied.
 ///
-/// \param array  array; must outlive the result. The elements of a temporary must outlive the result.
+/// \param array  array; an lvalue must outlive the result. Of a temporary, only the elements must outlive the result.
 /// \param where  source location for errors
 /// \return       struct that borrows the array; `try_borrow` returns the struct or the error
 /// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of

@@ -114,7 +114,7 @@ namespace detail {
     bool const padded = has(props.bits, flags::subbyte_padded);
 
     decision d;
-    d.to = req.device ? *req.device : props.where;  // value_or: GCC 12 warns of uninitialised members
+    d.to = req.device ? *req.device : props.where;  // GCC 12 warns of uninitialised members in value_or
     // mutant: r35_id
     if (ignores_id(d.to.type)) d.to.id = 0;   // R35
     if (!is_known(d.to.type) || d.to.id < 0)  // mutant: r34_device

@@ -14,7 +14,7 @@ namespace ferry::inline v0 {
 enum class copy_policy : std::uint8_t {
     if_needed,  ///< None: share if possible, otherwise copy
     always,     ///< True: copy to new memory, of which the consumer is the sole owner
-    never,      ///< False: share, otherwise fail with errc::copy_needed
+    never,      ///< False: share, otherwise fail with errc::copy_needed or errc::not_shareable
 };
 
 /// The request of a consumer: the arguments of `__dlpack__` (R52). The order of the members is stable, so that

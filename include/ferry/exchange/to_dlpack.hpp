@@ -29,11 +29,11 @@ namespace ferry::inline v0 {
 /// of the result of `share`, is read-only (R11). A copy is compact and writable, and has the flag is_copied (R12).
 ///
 /// An export with a stream in the request orders that stream after array_traits<T>::ready_on and does not block (R43).
-/// If the requested device is the CPU, and for pinned and managed memory without a stream, the data is complete on
-/// return (R48, R49). The deleter of an incomplete copy waits for the copy if the back end has `mark`
-/// (`marking_back_end`). Exceptions of the members of array_traits<T> propagate.
+/// The data is complete on return if the requested device is the CPU, or if the requested memory is pinned or managed
+/// and the request has no stream (R48, R49). The deleter of an incomplete copy waits for the copy if the back end has
+/// `mark` (`marking_back_end`). Exceptions of the members of array_traits<T> propagate.
 ///
-/// \param array  array; an rvalue is unchanged on failure before it has been moved. A copy that is queued on a stream
+/// \param array  array; an rvalue is unchanged if the export fails before the move. A copy that is queued on a stream
 ///               keeps its source alive (R50), except for an array that does not own its memory and for an lvalue
 ///               without `share`: their memory must stay valid until the work on the stream is complete.
 ///               Without a stream in the request, copies of device memory are queued on the default stream (R44); for

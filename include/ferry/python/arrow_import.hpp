@@ -129,8 +129,8 @@ template <class BackEnd>
 
 /// Reads all chunks of a stream, without the GIL, because the producer may need it on another thread.
 /// \throws error_is_set  OSError with the error message of the stream
-/// \throws error         errc::argument if the stream reports EINVAL;  out_of_memory if it reports ENOMEM;  as
-///                       from_arrow_stream and read_all
+/// \throws error         errc::argument if the stream reports EINVAL;  out_of_memory if it reports ENOMEM;  errors
+///                       of from_arrow_stream and read_all
 [[nodiscard]] inline column import_stream(reference const& method) {
     constexpr auto name = "__arrow_c_stream__";
     reference const capsule = call_method(method);

@@ -130,8 +130,8 @@ template <class BackEnd>
 /// \param at    device of the data
 /// \param b     back end
 /// \return      the copy, which is ready
-/// \throws error_is_set, error  BufferError if no table provides the current stream; an exception of the producer; as
-///                             ferry::from_dlpack; errors of the back end
+/// \throws error_is_set, error  BufferError if no table provides the current stream; an exception of the producer;
+///                             errors of ferry::from_dlpack and of the back end
 template <class BackEnd>
 [[nodiscard]] imported copy_by_producer(PyObject* x, published const& type, request const& req, device at,
                                         BackEnd& b) {

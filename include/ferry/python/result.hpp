@@ -228,8 +228,9 @@ template <class Options>
 }
 
 /// Returns the result of a bound function as a new Python object. An rvalue is moved into the object; an lvalue is
-/// shared by array_traits::share, or copied if there is no such function. Data in device memory is ready on the stream
-/// of array_traits::ready_on, or when the function returns.
+/// shared by array_traits::share, or copied if there is no such function. Shared data in device memory is ready on
+/// the stream of array_traits::ready_on; without `ready_on`, it must be ready when the bound function returns. A copy
+/// is complete.
 /// \throws error_is_set  errors of export_result
 /// \throws error         errors of ferry::to_dlpack
 template <class Options, class T>

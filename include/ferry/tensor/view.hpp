@@ -173,8 +173,8 @@ class tensor_view {
         return false;
     }
 
-    /// Returns whether the elements are compact and in an order. Ignores the strides of dimensions of extent 1 (R27)
-    /// and of empty tensors (R26).
+    /// Returns whether the elements are compact and in the given order. Ignores the strides of dimensions of extent 1
+    /// (R27) and of empty tensors (R26).
     ///
     /// \param order  order; without it, row-major
     /// \return       true if the elements have that order, and for contiguity::any

@@ -49,7 +49,7 @@ concept declares_current_stream = extensible<T> && !requires { &with_every_name<
 template <class T>
 concept declares_owns = extensible<T> && !requires { &with_every_name<T>::owns; };
 
-/// `owns` is a public constant of type bool, or a public function bool(T const&). Not required: its value.
+/// `owns` is a public constant of type bool, or a public function bool(T const&). Its value may be true or false.
 template <class T>
 concept has_owns = has_run_time_ownership<T> || requires {
     requires std::is_same_v<decltype(array_traits<T>::owns), bool const>;

@@ -105,7 +105,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     if (!check_result(described, r)) return nullptr;
     tensor_view const& fresh = unwrapped(described);
     if (!check_fresh<Raw>(fresh, d.to, r)) return nullptr;
-    if (std::same_as<ViewOf, describe_t> && !check_view(fresh, r)) return nullptr;  // an adapter's, not ferry's
+    if (std::same_as<ViewOf, describe_t> && !check_view(fresh, r)) return nullptr;  // from an adapter
     auto const packing = fresh.flags() & flags::subbyte_padded;
     auto const view_at = [&](contents_type& c) { return view_of_owner(c.memory); };
     // mutant: r13_packing
@@ -160,8 +160,8 @@ template <class BackEnd>
 /// Carries out a decision for a tensor `v` that is ready on `ready_on`. Returns null on failure.
 ///
 /// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share()` returns the
-/// struct for a decision to share. `source` owns `v`, which is then valid; if it is null, the caller keeps `v` alive
-/// until a queued copy has run.
+/// struct for a decision to share. If `source` is not null, it owns `v`, which has been validated; otherwise, the
+/// caller keeps `v` alive until a queued copy has run.
 template <managed_struct Raw, class Array, class BackEnd, class Share>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
                                               BackEnd& b, Share share, reporter r, managed_tensor* source = nullptr) {
@@ -209,7 +209,7 @@ template <class Consumer, class BackEnd>
             std::move(tensor), [v](auto&) { return v; }, v, d.to, bits, d.stamp, r);
     };
     auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share, r, &tensor);
-    if (is_unchanged) return std::move(tensor);  // with the fields that were checked (R33)
+    if (is_unchanged) return std::move(tensor);  // keeps the checked fields; does not read the struct again (R33)
     if (raw == nullptr) return {};
     // mutant: r68_released
     managed_tensor const released{std::move(tensor)};  // the copy no longer reads the source

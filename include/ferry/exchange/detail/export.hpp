@@ -49,8 +49,8 @@ template <class Array>
     return true;
 }
 
-/// Sets `can_share` to whether an export may share the array: an lvalue if it has another owner, an rvalue if its
-/// elements remain valid after the move into a tensor (D13). Without array_traits<T>::owns, a type with a trivial
+/// Sets `can_share` to whether an export may share the array: an lvalue if array_traits<T>::share exists, an rvalue if
+/// its elements remain valid after the move into a tensor (D13). Without array_traits<T>::owns, a type with a trivial
 /// destructor is assumed to own only elements that lie within it.
 template <class Array>
 [[nodiscard]] bool check_shareable([[maybe_unused]] std::remove_reference_t<Array>& a,
@@ -171,7 +171,8 @@ template <class Array>
     }
 }
 
-/// Implements to_dlpack and try_to_dlpack for tensors, which are unchanged on failure; returns an empty object then.
+/// Implements to_dlpack and try_to_dlpack for tensors. On failure, returns an empty object, and `tensor` is
+/// unchanged.
 template <class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_tensor(managed_tensor&& tensor, request const& req, BackEnd& b,
                                                                stream_token ready_on, reporter r) {

@@ -126,7 +126,7 @@ template <class Consumer, class Producer, class BackEnd>
     }
 }
 
-/// The back end of an import without one: only an array that cannot be shared is copied.
+/// Returns the back end of an import for which the caller passed none. Only an array that cannot be shared is copied.
 template <class Producer>
 [[nodiscard]] constexpr auto& default_back_end() noexcept {
     if constexpr (viewable<std::remove_reference_t<Producer>>) return host_only;

@@ -61,7 +61,7 @@ struct view_elements {
         return layout.offset(index);
     }
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
-        std::uint64_t count = 1;  // `as` has checked the product; the other extents may wrap if one is 0 (R32)
+        std::uint64_t count = 1;  // `as` has checked it; if an extent is 0, the product of the others may wrap (R32)
         for (int i = 0; i < rank(); ++i) count *= static_cast<std::uint64_t>(extent(i));
         return static_cast<std::int64_t>(count);
     }
