@@ -82,8 +82,8 @@ concept takes_over_with_stream = requires {
 
 }  // namespace detail
 
-/// array_traits<T>::view accepts the array by reference, and returns a tensor_view or an inplace_view. Not required:
-/// ownership.
+/// array_traits<T>::view accepts the array by reference, and returns a tensor_view or an inplace_view. The array
+/// need not own its elements.
 template <class Array>
 concept has_traits_view = !detail::view_takes_value<std::remove_cv_t<Array>> && requires(Array& a) {
     requires std::derived_from<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::view(a))>, tensor_view>;
@@ -95,12 +95,12 @@ concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
     requires std::derived_from<detail::value_of<decltype(a.ferry_view())>, tensor_view>;
 };
 
-/// An array whose elements can be described. Not required: that a tensor can own them.
+/// An array whose elements can be described. A tensor need not be able to own them.
 template <class Array>
 concept viewable = has_traits_view<Array> || has_member_view<Array>;
 
 /// array_traits<T>::share returns an owner by value. If it returned a reference, ferry could own the object only by
-/// copying its elements. Not required: that the owner has the type of the array.
+/// copying its elements. The owner need not have the type of the array.
 template <class Array>
 concept shareable = viewable<Array> && requires(Array const& a) {
     requires viewable<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::share(a))>>;
@@ -109,14 +109,15 @@ concept shareable = viewable<Array> && requires(Array const& a) {
 };
 
 /// array_traits<T>::owns is false: the elements belong to another object, such as those of a span, and an rvalue does
-/// not keep them alive (D13). Not required: a view.
+/// not keep them alive (D13). A view is not required.
 template <class Array>
 concept non_owning = requires {
     requires std::same_as<decltype(array_traits<std::remove_cv_t<Array>>::owns), bool const>;
     requires !array_traits<std::remove_cv_t<Array>>::owns;
 };
 
-/// array_traits<T>::owns is a function: whether an array owns its elements depends on the array. Not required: a view.
+/// array_traits<T>::owns is a function: whether an array owns its elements depends on the array. A view is not
+/// required.
 template <class Array>
 concept has_run_time_ownership = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::owns(a) } -> std::same_as<bool>;
@@ -128,28 +129,28 @@ concept has_ready_on = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> std::same_as<stream_token>;
 };
 
-/// array_traits<T>::allocate returns a new array for a copy. Not required: support for every device.
+/// array_traits<T>::allocate returns a new array for a copy. It need not support every device.
 template <class Array>
 concept allocates = viewable<Array> && requires(data_type t, shape_view s, device d) {
     requires std::same_as<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::allocate(t, s, d))>,
                           std::remove_cv_t<Array>>;
 };
 
-/// array_traits<T>::adopt takes a tensor and the stream on which its data is ready. Not required: that T uses that
-/// stream for its work.
+/// array_traits<T>::adopt takes a tensor and the stream on which its data is ready. T need not use that stream
+/// for its work.
 template <class T>
 concept adopts_with_stream = requires(managed_tensor m, stream_token ready) {
     requires std::same_as<detail::value_of<decltype(array_traits<T>::adopt(std::move(m), ready))>, T>;
 } && detail::takes_over_with_stream<T>;
 
-/// array_traits<T>::adopt takes a tensor. Not required: that T can be exported, or that `adopt` has the second
+/// array_traits<T>::adopt takes a tensor. T need not be exportable, and `adopt` need not have the second
 /// parameter.
 template <class T>
 concept adopting = adopts_with_stream<T> || (requires(managed_tensor m) {
     requires std::same_as<detail::value_of<decltype(array_traits<T>::adopt(std::move(m)))>, T>;
 } && detail::takes_over<T>);
 
-/// array_traits<T>::current_stream returns the stream of the calling thread. Not required: `ready_on`.
+/// array_traits<T>::current_stream returns the stream of the calling thread. `ready_on` is not required.
 template <class Array>
 concept has_current_stream = requires(device d) {
     { array_traits<std::remove_cv_t<Array>>::current_stream(d) } -> std::same_as<stream_token>;

@@ -16,7 +16,7 @@
 
 namespace ferry::inline v0 {
 
-/// A result type of from_dlpack<T>: managed_tensor, or an array with `adopt`. Not required: a view.
+/// A result type of from_dlpack<T>: managed_tensor, or an array with `adopt`. A view is not required.
 template <class T>
 concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 

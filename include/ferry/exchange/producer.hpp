@@ -14,15 +14,15 @@
 namespace ferry::inline v0 {
 
 /// A producer with its own export protocol, such as a Python object: `managed_tensor ferry_export(request const&)`
-/// returns a tensor, or a result that contains one. Not required: that the tensor satisfies the request; from_dlpack
-/// copies or waits as needed.
+/// returns a tensor, or a result that contains one. The tensor need not satisfy the request, because from_dlpack copies
+/// or waits as needed.
 template <class P>
 concept exporter = requires(P& p, request const& r) {
     requires std::same_as<detail::value_of<decltype(p.ferry_export(r))>, managed_tensor>;
 };
 
-/// An argument of from_dlpack: an array, an rvalue managed_tensor, a foreign struct or an exporter. Not required:
-/// ownership.
+/// An argument of from_dlpack: an array, an rvalue managed_tensor, a foreign struct or an exporter. It need not
+/// own its elements.
 template <class P>
 concept producer = viewable<std::remove_reference_t<P>> || exporter<std::remove_reference_t<P>> ||
                    (std::same_as<std::remove_cvref_t<P>, managed_tensor> && !std::is_reference_v<P>) ||
