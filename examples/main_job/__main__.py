@@ -236,7 +236,7 @@ def main():
     if journey.libraries[MT] is None:
         sys.exit("minitensor is required: pip install ./examples/minitensor")
     print("\nAn exchange shares if the address is the same on both sides. acc: rw, ro, or - for a library without read-only arrays.")
-    print("ns: time of one exchange, median of many. own ns: time in which the library other than minitensor imports its own array.")
+    print("ns: time of one exchange, median of many. own ns: time in which the receiver (the sender, if minitensor receives) imports its own array.")
     print(f"\n{journey.legend()}")
 
     job = Job(journey, arguments.out)

@@ -109,7 +109,8 @@
 #define FERRY_HAS_COLUMN 0
 #endif
 
-// `ipc/` and CUDA IPC are available. They use the /proc, pidfd, eventfd and peer credentials of Linux.
+// `ipc/` and CUDA IPC are available. They require 64-bit Linux, because they use its /proc, pidfd, eventfd
+// and peer credentials.
 #if defined(__linux__) && defined(__LP64__)
 #define FERRY_HAS_IPC 1
 #else
