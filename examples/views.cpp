@@ -58,7 +58,7 @@ int main() {
     ferry::constraints const wanted{.dtype = ferry::dtype_of<float>,
                                     .shape = any_by_three,
                                     .order = ferry::contiguity::row_major};
-    bool const is_accepted = wanted.matches(tensor);  // wanted.check(tensor) throws the reason
+    bool const is_accepted = wanted.matches(tensor);  // wanted.check(tensor) throws an error with the reason
     // [/constraints]
     assert(is_accepted && !wanted.matches(copy.view()));
 }

@@ -104,9 +104,9 @@ def page(measured):
     part = [
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
         "Rates are in GB/s; a cell with a unit of time is the duration of the operation. A *handshake* makes one stream wait for another (`order`). The *pinned\n"
-        "link* is a plain copy of the same size between device and pinned memory. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry\n"
-        "is faster. Its quartiles are in brackets. A budget of the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. The project\n"
-        "sets the budgets"
+        "link* is a plain copy of the same size between device and pinned memory. A *lane* is a host thread of the copier, with a stream and pinned staging\n"
+        "buffers. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry is faster. Its quartiles are in brackets. A budget of the form\n"
+        "\"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. The project sets the budgets"
         f"{f'; {missed} are missed' if missed else ', and all are met'}.\n",
         table(["what", "bytes", "rate", "against", "ratio", "budget", "holds"], budgets(bound)),
     ]

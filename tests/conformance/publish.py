@@ -26,7 +26,7 @@ prints. The script needs only the library.
 pip install ./tests/conformance
 dlpack-conformance numpy torch jax tvm_ffi pyarrow array_api_strict minitensor
 dlpack-conformance ./my_library.py                # a custom library: a class derived from Library
-dlpack-conformance --only R24,R28 --json numpy    # --markdown; --list prints the cases of each rule
+dlpack-conformance --only R24,R28 --json numpy    # or --markdown; --list prints the cases of each rule
 dlpack-conformance --reproduce R5:jax             # prints a script that reproduces a violation
 ```
 
