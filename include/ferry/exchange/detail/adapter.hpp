@@ -25,7 +25,7 @@ concept is_unknown =
 /// Detects which names array_traits<T> declares: such a name is ambiguous in `with_every_name`. Also detects overload
 /// sets, templates and private members, whose address cannot be taken.
 struct every_name {
-    int view, share, adopt, allocate, ready_on, current_stream, owns;
+    int view, share, adopt, allocate, ready_on, current_stream, owns, vector_elements, padded_elements;
 };
 template <class T>
 struct with_every_name : array_traits<T>, every_name {};
@@ -48,6 +48,24 @@ template <class T>
 concept declares_current_stream = extensible<T> && !requires { &with_every_name<T>::current_stream; };
 template <class T>
 concept declares_owns = extensible<T> && !requires { &with_every_name<T>::owns; };
+
+template <class T>
+concept declares_vector_elements = extensible<T> && !requires { &with_every_name<T>::vector_elements; };
+template <class T>
+concept declares_padded_elements = extensible<T> && !requires { &with_every_name<T>::padded_elements; };
+
+/// `vector_elements` is a public constant of type bool. Its value may be true or false.
+template <class T>
+concept has_vector_elements = requires {
+    requires std::is_same_v<decltype(array_traits<T>::vector_elements), bool const>;
+    typename std::bool_constant<array_traits<T>::vector_elements>;
+};
+/// The same for `padded_elements`.
+template <class T>
+concept has_padded_elements = requires {
+    requires std::is_same_v<decltype(array_traits<T>::padded_elements), bool const>;
+    typename std::bool_constant<array_traits<T>::padded_elements>;
+};
 
 /// `owns` is a public constant of type bool, or a public function bool(T const&). Its value may be true or false.
 template <class T>
@@ -98,7 +116,12 @@ consteval bool is_sound() {
     static_assert(
         owns,
         "ferry: array_traits<T>::owns must be public, static constexpr bool owns or static bool owns(T const&): true if an rvalue keeps its elements alive, false if they belong to another object");
-    return share && adopt && described && allocate && ready_on && current_stream && owns;
+    constexpr bool elements = (!declares_vector_elements<T> || has_vector_elements<T>)&&(
+        !declares_padded_elements<T> || has_padded_elements<T>);
+    static_assert(
+        elements,
+        "ferry: array_traits<T>::vector_elements and padded_elements must be public, static constexpr bool: true if imports support such elements");
+    return share && adopt && described && allocate && ready_on && current_stream && owns && elements;
 }
 
 /// Returns whether an array has a view and its adapter is valid.
