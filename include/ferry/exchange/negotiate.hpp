@@ -148,22 +148,22 @@ namespace detail {
         if (req.copy == copy_policy::never) {  // mutant: r54_never
             if (!reachable)
                 return refuse(errc::copy_needed,
-                              "the data is on another device, and copy=False does not allow a copy: request "
-                              "copy=None, or the device of the data (R53, R54)");
+                              "the data is on another device, and copy_policy::never (copy=False) does not allow a "
+                              "copy: request copy_policy::if_needed (copy=None), or the device of the data (R53, R54)");
             if (!props.is_describable)
                 return refuse(
                     errc::copy_needed,
-                    "DLPack or the consumer does not support the packing of the elements, and copy=False does not "
-                    "allow a copy: request copy=None (R13, R21)");
+                    "DLPack or the consumer does not support the packing of the elements, and copy_policy::never "
+                    "(copy=False) does not allow a copy: request copy_policy::if_needed (copy=None) (R13, R21)");
             if (needs_flags)
                 return refuse(
                     errc::copy_needed,
-                    "the legacy struct has no flags, and copy=False does not allow a copy of read-only or padded "
-                    "data: request max_version=(1, 0) (R15)");
+                    "the legacy struct has no flags, and copy_policy::never (copy=False) does not allow a copy of "
+                    "read-only or padded data: request max_version=(1, 0) (R15)");
             return refuse(errc::not_shareable,
-                          "the array does not own its elements, or its owner cannot be shared, and copy=False does not "
-                          "allow a copy: pass std::move(array), call borrow(), add array_traits::share or "
-                          "array_traits::owns, or request a copy");
+                          "the array does not own its elements, or its owner cannot be shared, and copy_policy::never "
+                          "(copy=False) does not allow a copy: pass std::move(array), call borrow(), add "
+                          "array_traits::share or array_traits::owns, or request a copy");
         }
         d.act = action::copy;
     }
