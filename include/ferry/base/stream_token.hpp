@@ -224,7 +224,8 @@ class stream_token {
     [[nodiscard]] constexpr bool is_none() const noexcept { return kind_ == kind::none; }
     /// Returns whether the token requests no synchronisation.
     [[nodiscard]] constexpr bool is_no_sync() const noexcept { return kind_ == kind::no_sync; }
-    /// Returns whether the token identifies a stream on which work can be ordered.
+    /// Returns whether the token is for a stream: a default stream or a handle. Also true for a null handle
+    /// (`is_ambiguous`).
     [[nodiscard]] constexpr bool names_stream() const noexcept { return kind_ > kind::no_sync; }
     /// Returns whether the token is a null handle, which may mean either default stream (R44).
     [[nodiscard]] constexpr bool is_ambiguous() const noexcept { return kind_ == kind::handle && handle_ == 0; }

@@ -54,8 +54,8 @@ struct copier_options {
     std::size_t most_small = std::size_t{4} << 20;
     /// Maximum size of a slab in bytes, at least 4 KiB. A slab is the part of a strided copy that the device packs or
     /// unpacks at once. It holds at least one row or element; a copy of sub-byte elements is always one slab. A copy
-    /// uses up to two slabs of device memory; on each device, the larger of two slabs and 32 MiB stays allocated for
-    /// later copies.
+    /// uses up to two slabs of device memory; on each device, memory for two slabs, but at least 32 MiB, stays
+    /// allocated for later copies.
     std::size_t slab_bytes = detail::slab;
 };
 

@@ -30,8 +30,8 @@ namespace ferry::inline v0::cuda::detail {
     return covered == high - low;
 }
 
-/// Whether a source covers every byte between its first and its last one exactly once: with the strides sorted by size,
-/// each stride must continue the previous one.
+/// Whether a source covers every byte between its first and its last one exactly once: each stride, in ascending order,
+/// must equal the size of the range that the loops with smaller strides cover.
 [[nodiscard]] constexpr bool is_dense_source(copy_plan const& p) noexcept {
     if (!is_dense(p, p.src_offset, p.src_strides, p.unit)) return false;
     std::int64_t step = p.unit;

@@ -9,9 +9,9 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// A back end that forwards to another one, and releases the GIL during waits, during copies from or to a device, and
-/// during host copies of 64 KiB or more, because the thread that queues the awaited work may need the GIL. Stores a
-/// pointer to the other back end, which must outlive this object. Requires the GIL.
+/// A back end that forwards to another one. Releases the GIL during waits and during copies from or to a device,
+/// because the thread that queues the awaited work may need the GIL, and during host copies of 64 KiB or more, so that
+/// other threads can run. Stores a pointer to the other back end, which must outlive this object. Requires the GIL.
 ///
 /// \tparam BackEnd  other back end
 template <back_end BackEnd>

@@ -108,8 +108,8 @@ template <class DeviceOf, class BackEnd>
                        std::move(owner), dev, where);
 }
 
-/// Returns a new dict, the `__cuda_array_interface__` of a read-only array; null with a Python error set. `mask` is
-/// borrowed and may be null.
+/// Returns a new dict, the `__cuda_array_interface__` of a read-only array; on failure null, with a Python error set.
+/// `mask` is borrowed and may be null.
 [[nodiscard]] inline PyObject* interface_dict(std::int64_t length, char const* typestr, void const* first,
                                               stream_token ready, PyObject* mask) {
     reference const stream{stream_entry(ready)};
@@ -120,9 +120,9 @@ template <class DeviceOf, class BackEnd>
                          "stream", stream.get(), "mask", mask != nullptr ? mask : Py_None);
 }
 
-/// Returns a new dict, the `__cuda_array_interface__` of a column of numbers; null with a Python error set. The data is
-/// read-only. If the column may have nulls, the dict has a mask: an object that exposes the validity bits and keeps
-/// `owner`, the Python object of the column, alive.
+/// Returns a new dict, the `__cuda_array_interface__` of a column of numbers; on failure null, with a Python error set.
+/// The data is read-only. If the column may have nulls, the dict has a mask: an object that exposes the validity bits
+/// and keeps `owner`, the Python object of the column, alive.
 /// \throws error_is_set  AttributeError: not a column of numbers, or a slice whose validity does not start at a byte
 ///                       boundary
 /// \throws error         errors of stream_entry

@@ -55,7 +55,7 @@ namespace detail {
 
 namespace detail {
 
-/// Returns a new dict, the `__cuda_array_interface__` of an array; null with a Python error set.
+/// Returns a new dict, the `__cuda_array_interface__` of an array; on failure null, with a Python error set.
 /// \throws error_is_set  AttributeError: not in CUDA or managed memory, or a data type that typestr cannot name
 /// \throws error         errors of stream_entry
 template <class T>

@@ -57,7 +57,7 @@ inline void replace_error(char const* text) noexcept {
 /// Returns the exception class for a copy that is needed despite copy=False: a subclass of BufferError, for
 /// `__dlpack__`, and of ValueError, for from_dlpack (R54). Requires the GIL.
 ///
-/// \return  new reference; null with a Python error set
+/// \return  new reference; on failure null, with a Python error set
 [[nodiscard]] FERRY_HIDDEN inline PyObject* copy_needed_class() noexcept {
     static PyObject* cached = nullptr;  // never released, like all exception classes of extensions
     if (cached == nullptr) {
@@ -79,9 +79,9 @@ inline void set_error(PyObject* type, char const* text) noexcept {
     if (message) PyErr_SetObject(type, message.get());
 }
 
-/// Sets a Python error for the current exception, according to the code of a ferry::error and the class of another
-/// exception. A std::runtime_error of an adapter means that the data cannot be exported, and a std::logic_error that an
-/// argument is invalid. Must be called in a catch block. Requires the GIL.
+/// Sets a Python error for the current exception. The code of a ferry::error, or the C++ type of any other exception,
+/// determines its class. A std::runtime_error of an adapter means that the data cannot be exported, and a
+/// std::logic_error that an argument is invalid. Must be called in a catch block. Requires the GIL.
 inline void translate_exception() noexcept {
     try {
         throw;

@@ -210,8 +210,8 @@ template <class T, class BackEnd>
 
 /// Imports an object that is not a capsule. If the tensor is not on the GPU that `__dlpack_device__` announced, the
 /// producer had no stream of the actual GPU and may have queued a copy there, so the import is repeated for the actual
-/// device (R38). If no part of the request depends on the device, `__dlpack_device__` is called only for types
-/// for which an import has been repeated before.
+/// device (R38). `__dlpack_device__` is called only if the request, the current stream of T or the back end depends on
+/// the device, or if an import from the same type has been repeated before.
 ///
 /// \tparam T    consumer
 /// \param x     object

@@ -121,7 +121,8 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     if (in_bits && !to_bytes(plan)) {
         plan.kind = copy_kind::bits;
     } else {
-        classify(plan, in_bits ? 0 : dst_unit);  // size 0: units of several sub-byte elements are always runs
+        // Element size 0: a unit, which contains several sub-byte elements, then always counts as a run.
+        classify(plan, in_bits ? 0 : dst_unit);
     }
     return plan;
 }

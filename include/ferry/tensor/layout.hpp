@@ -10,7 +10,7 @@ namespace ferry::inline v0 {
 /// The code that may access the elements (D4).
 enum class access_from : std::uint8_t {
     host,   ///< host code
-    device  ///< device code only; host code can obtain their address
+    device  ///< device code only; host code can obtain the address of the elements
 };
 
 /// The strides that a view supports.

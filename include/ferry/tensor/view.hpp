@@ -24,7 +24,7 @@ namespace detail {
     return step;
 }
 
-/// Returns the first dimension that repeats elements, with stride 0 (R29), of a shape and strides; -1 if there is none.
+/// Returns the first dimension that repeats elements, because its stride is 0 (R29); -1 if there is none.
 [[nodiscard]] constexpr int repeated_dimension(shape_view shape, strides_view strides) noexcept {
     if (!strides.is_implicit())
         for (int i = 0; i < shape.rank(); ++i)

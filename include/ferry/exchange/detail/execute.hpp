@@ -135,7 +135,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     return made.release();
 }
 
-/// Reports a copy that is needed with ferry::share_only.
+/// Reports that an exchange through ferry::share_only requires a copy.
 [[nodiscard]] FERRY_COLD inline bool report_share_only(device from, device to, reporter r) {
     bool const host = from.type == device_type::cpu && to.type == device_type::cpu;
     return report(r, errc::copy_needed,

@@ -185,7 +185,7 @@ FERRY_COLD inline void report_never(char const* text, reporter r) {
     static_cast<void>(report(r, errc::not_shareable, text));
 }
 
-/// Copies a tensor that cannot be shared; fails with `never` if the request does not allow a copy.
+/// Copies a tensor that cannot be shared; fails with the message `never` if the request does not allow a copy.
 template <class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_lent(tensor_view const& view, request const& req, BackEnd& b,
                                                            stream_token ready_on, char const* never, reporter r) {
