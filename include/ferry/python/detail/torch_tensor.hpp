@@ -29,7 +29,7 @@ namespace ferry::inline v0::python::detail {
 /// \param type         protocols that the type of `x` publishes
 /// \param name         name
 /// \param is_property  whether the name is a property rather than a method without arguments
-/// \return             result; null with a Python error set
+/// \return             result; on failure, null with a Python error set
 [[nodiscard]] inline reference ask_torch_base(PyObject* x, published const& type, PyObject* name, bool is_property) {
     reference function{call_python([&] { return PyObject_GetAttr(type.torch_base, name); })};
     if (function && is_property)
@@ -42,12 +42,12 @@ namespace ferry::inline v0::python::detail {
                                           tensor.get(), nullptr);  // function, types, args
     })};
 }
-/// Returns the value of a property of a tensor; null with a Python error set.
+/// Returns the value of a property of a tensor; on failure, null with a Python error set.
 [[nodiscard]] inline reference torch_property(PyObject* x, published const& type, PyObject* name) {
     if (type.is_torch_subclass) return ask_torch_base(x, type, name, true);
     return reference{call_python([&] { return PyObject_GetAttr(x, name); })};
 }
-/// Calls a method of a tensor, without arguments, and returns its result; null with a Python error set.
+/// Calls a method of a tensor, without arguments, and returns its result; on failure, null with a Python error set.
 [[nodiscard]] inline reference call_torch(PyObject* x, published const& type, PyObject* name) {
     if (type.is_torch_subclass) return ask_torch_base(x, type, name, false);
     return reference{call_python([&] { return PyObject_CallMethodNoArgs(x, name); })};
