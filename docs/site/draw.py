@@ -90,7 +90,7 @@ def exchange():
     d.line(820, 118, 820, 192)
     d.text(48, 184, "owns", "soft")
     d.text(812, 184, "reads or writes", "end soft")
-    d.text(430, 262, "If the consumer cannot use the memory (device, alignment, strides), ferry copies the elements and sets IS_COPIED;", "mid soft")
+    d.text(430, 262, "If the memory cannot be shared, for example with another device, ferry copies the elements and sets IS_COPIED;", "mid soft")
     d.text(430, 279, "with copy=False the exchange fails with an error instead.", "mid soft")
     return d.svg()
 
