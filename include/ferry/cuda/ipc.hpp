@@ -343,7 +343,8 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     /// \param r         bytes to share
     /// \param d         device of the memory
     /// \param ready_on  stream on which the data is ready; {} if the data is ready already
-    /// \return          description and ready event; without an event when the host waited because none was free
+    /// \return          description, with the ready event; without an event if `ready_on` is {}, or if the host waited
+    ///                  because no event was free
     /// \throws error  errc::not_exportable, out_of_range, device, stream, capturing; errors of `allocation_of`; errors
     ///                of CUDA
     [[nodiscard]] exported_allocation export_memory(ipc::byte_range const& r, device d, stream_token ready_on) const {

@@ -59,7 +59,7 @@ template <class Word>
 }  // namespace detail
 
 /// Executes a copy plan as `pack` does, with the same kernels, compiled into the program for the architectures passed
-/// to nvcc: nothing is compiled at run time or loaded during a capture. Independent of `pack` when both are included.
+/// to nvcc: nothing is compiled at run time or loaded during a capture. A program may use both functions.
 /// Thread-safe.
 ///
 /// \param plan  copy to execute

@@ -103,10 +103,11 @@ struct pack_library {
 /// Does not block and allocates nothing. A default stream belongs to the current device; other streams may belong to
 /// any device, except that a captured stream must belong to the current one. The current device does not change.
 ///
-/// The driver compiles the kernels of a word size for a device at the first call that needs them, which takes much
-/// longer than a copy, and caches them on disk: make that call outside a capture. `pack_compiled` (pack.cuh) compiles
-/// nothing at run time. A plan in bits is executed by a single thread if, in the destination, the stride of a loop is
-/// smaller than the range that its inner loops span.
+/// There is a set of kernels for each word size (1, 2, 4, 8 and 16 bytes) and one for copies in bits. At the first call
+/// that needs a set, the driver compiles it for the device, which takes much longer than a copy, and caches it on disk:
+/// make that call outside a capture. `pack_compiled` (pack.cuh) compiles nothing at run time. A plan in bits is
+/// executed by a single thread if, in the destination, the stride of a loop is smaller than the range that its inner
+/// loops span.
 ///
 /// \param plan  copy to execute
 /// \param dst   first element of the view that is the plan's destination

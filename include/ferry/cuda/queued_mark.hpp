@@ -15,8 +15,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Represents the work queued on a stream at construction. The destructor blocks the host until that work has
-/// completed, on any thread; it does nothing after CUDA has shut down or the device has been reset. Move-only.
+/// Represents the work queued on a stream at construction. The destructor, which may run on any thread, blocks the host
+/// until that work has completed. It does nothing after CUDA has shut down or the device has been reset. Move-only.
 class queued_mark {
    public:
     /// Represents no work.

@@ -36,7 +36,9 @@ class stream_ref {
 
     /// Returns the handle.
     [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
-    /// Returns the stream as a token. For a null handle, every exchange rejects the token.
+    /// Returns the stream as a token. The token of a default stream has no device: exchanges use the device of the
+    /// tensor, and functions without a tensor use device 0, not the current device. Exchanges reject the token of a
+    /// null handle.
     operator stream_token() const noexcept { return stream_token::cuda(handle_); }
 
     friend bool operator==(stream_ref, stream_ref) = default;

@@ -66,9 +66,10 @@ inline void require_participating_stream(std::int32_t stream_id, device to, devi
 ///
 /// Copies between GPUs use peer access where the machine supports it; otherwise the driver stages them. No call waits
 /// for other streams of the caller, except where CUDA's default streams synchronise implicitly. The host waits for the
-/// stream when a copy reads host memory, and when a copy goes through the host because the layout would need many
-/// pitched copies. Without a stream, work runs on the per-thread default stream. Each thread caches one event for each
-/// device, and the pairs of GPUs that have peer access.
+/// stream when the source has type cpu, when the destination is pageable memory, and when a copy goes through the host:
+/// between host memories, in bits, or if the layout would need many pitched copies. Without a stream, work runs on the
+/// per-thread default stream. Each thread caches one event for each device, and the pairs of GPUs that have peer
+/// access.
 struct system_back_end {
     /// Returns whether the back end can copy from and to memory of a device.
     ///

@@ -160,7 +160,7 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
     return detail::try_borrow(view, to);
 }
 
-/// Exports a tensor that the caller keeps, for the duration of a call. Temporaries do not compile.
+/// Exports a tensor that the caller keeps, for the duration of a call. Passing a temporary does not compile.
 ///
 /// \param tensor  tensor; must outlive the result
 /// \param where   source location for errors
@@ -182,8 +182,8 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
 
 /// Exports an array for the duration of a call, without an allocation and without ownership.
 ///
-/// A temporary compiles only if its elements belong to another object (array_traits<T>::owns is false), such as a slice
-/// of a typed_view: its extents and strides are copied.
+/// A temporary can be passed only if its elements belong to another object (array_traits<T>::owns is false), as those
+/// of a slice of a typed_view do: the extents and strides of the temporary are copied.
 ///
 /// \param array  array; an lvalue must outlive the result. Of a temporary, only the elements must outlive the result.
 /// \param where  source location for errors

@@ -20,13 +20,13 @@ namespace ferry::inline v0 {
 template <class T>
 concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 
-/// The array supports short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Imports of such
-/// tensors to other arrays fail with errc::dtype (R21).
+/// The array supports short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Importing
+/// a tensor of such elements as another array type fails with errc::dtype (R21).
 template <class T>
 concept accepts_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
 
-/// The array supports sub-byte elements that occupy one byte each: array_traits<T>::padded_elements is true. Imports of
-/// such tensors to other arrays copy them and pack the elements (R13).
+/// The array supports sub-byte elements that occupy one byte each: array_traits<T>::padded_elements is true. Importing
+/// a tensor of such elements as another array type copies it and packs the elements (R13).
 template <class T>
 concept accepts_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
 

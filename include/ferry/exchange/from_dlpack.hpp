@@ -107,9 +107,9 @@ template <class Consumer, class BackEnd>
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer. An array is shared as an lvalue and moved as an rvalue, as in to_dlpack. A raw struct is
-///               consumed on success and on failure; its deleter is called exactly once. If the memory of a raw
-///               struct or of a managed_tensor is not of type cpu, use the overload with `ready_on`, and pass it the
-///               managed_tensor that from_dlpack(raw) returns.
+///               consumed on success and on failure; its deleter is called exactly once. If the memory of a
+///               managed_tensor is not of type cpu, use the overload with `ready_on`. For a raw struct with such
+///               memory, pass that overload the result of from_dlpack(raw).
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors

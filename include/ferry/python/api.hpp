@@ -43,9 +43,10 @@ namespace ferry::inline v0::python {
 
 namespace detail {
 
-/// Calls a function that may release the GIL. If a thread acquires the GIL during finalisation, CPython before 3.14
-/// unwinds the stack of the thread, through functions that do not hold the GIL and must not throw. With libstdc++, the
-/// thread blocks here until the process ends (R66); with other standard libraries, the unwinding is not stopped.
+/// Calls a function that may release the GIL. If a thread tries to acquire the GIL during finalisation, CPython before
+/// 3.14 ends the thread by unwinding its stack, which would run destructors without the GIL and terminate the process
+/// at the first noexcept function. With libstdc++, the thread blocks here until the process ends (R66); with other
+/// standard libraries, the unwinding is not stopped.
 ///
 /// \param call  function without arguments
 /// \return      its result
