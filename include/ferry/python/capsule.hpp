@@ -94,7 +94,8 @@ template <ferry::detail::managed_struct Raw>
     if (PyCapsule_CheckExact(capsule) == 0) return {};
     if (auto const* const raw = detail::struct_in<DLManagedTensorVersioned>(capsule); raw && ferry::try_validate(*raw))
         return tensor_view{raw->dl_tensor, flags{raw->flags}};
-    if (auto const* const raw = detail::struct_in<DLManagedTensor>(capsule); raw && ferry::try_validate(raw->dl_tensor))
+    if (auto const* const raw = detail::struct_in<DLManagedTensor>(capsule);
+        raw && ferry::try_validate(raw->dl_tensor, assumed))
         return tensor_view{raw->dl_tensor, assumed};
     return {};
 }

@@ -125,6 +125,20 @@ TEST_CASE("R15: a legacy capsule is read-only, unless the caller states its flag
     CHECK(p.deleter_calls == 2);
 }
 
+TEST_CASE("R13, R32: the flags of a legacy capsule apply to its validation") {
+    support::start_python();
+    std::int64_t const step = 1;
+    legacy_producer p{values, {kDLFloat4_e2m1fn, 4, 1}, {std::int64_t{1} << 60}};
+    p.raw.dl_tensor.strides = const_cast<std::int64_t*>(&step);
+    reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
+    CHECK(ferry::python::view_in_capsule(capsule.get()).has_value());
+    auto const padded = ferry::flags::subbyte_padded;  // twice as many bits, which exceed 63 bits
+    CHECK_FALSE(ferry::python::view_in_capsule(capsule.get(), padded).has_value());
+    support::fails(ferry::errc::overflow,
+                   [&] { static_cast<void>(ferry::python::from_capsule(capsule.get(), padded)); });
+    CHECK(p.deleter_calls == 1);
+}
+
 TEST_CASE("R4, R60: a tensor becomes a capsule of the version that the consumer supports") {
     support::start_python();
     counting_producer p{values, support::float32, {2, 3}};
