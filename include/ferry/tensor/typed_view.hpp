@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/error.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/config.hpp>
 #include <ferry/tensor/detail/refused_arguments.hpp>
@@ -166,9 +167,9 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
         return counted(indices, 1 + static_cast<int>(sizeof...(Index)), "ferry::typed_view::[]", first.where);
     }
 #elif FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] constexpr reference operator[](detail::located_index index) const
-        requires(Access == access_from::host && Rank == dynamic_rank)
-    {
+    template <int R = Rank>  // a template, so that v[{i}] prefers the overload for a list
+        requires(Access == access_from::host && R == dynamic_rank)
+    [[nodiscard]] constexpr reference operator[](detail::located_index index) const {
         return counted(&index.value, 1, "ferry::typed_view::[]", index.where);
     }
 #endif
@@ -229,16 +230,16 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the rank is not 0
 #if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] constexpr reference at(std::source_location where = std::source_location::current()) const
+    [[nodiscard]] constexpr reference at(call_site where = std::source_location::current()) const
         requires(Access == access_from::host && Rank <= 0)
     {
-        return counted(nullptr, 0, "ferry::typed_view::at", where);
+        return counted(nullptr, 0, "ferry::typed_view::at", where.location);
     }
 #endif
-    [[nodiscard]] result<value_type> try_at(std::source_location where = std::source_location::current()) const
+    [[nodiscard]] result<value_type> try_at(call_site where = std::source_location::current()) const
         requires(Access == access_from::host && Rank <= 0)
     {
-        return try_checked(nullptr, 0, where);
+        return try_checked(nullptr, 0, where.location);
     }
 
     /// Returns all elements, in row-major order.
@@ -334,12 +335,14 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
         return to.outcome ? outcome{part} : outcome{to.outcome.error()};
     }
     [[nodiscard]] FERRY_ALWAYS_INLINE constexpr bool check_count(int count, detail::reporter r) const {
-        return count == rank() || detail::report_index_count(count, rank(), r);  // mutant: index_count
+        if (count == rank()) return true;  // mutant: index_count
+        return static_cast<void>(detail::report_index_count(count, rank(), r)), false;
     }
     [[nodiscard]] constexpr bool check_indices(std::int64_t const* indices, int count, detail::reporter r) const {
         if (!check_count(count, r)) return false;
         for (int i = 0; i < count; ++i)
-            if (indices[i] < 0 || indices[i] >= extent(i)) return detail::report_index(indices[i], i, extent(i), r);
+            if (indices[i] < 0 || indices[i] >= extent(i))
+                return static_cast<void>(detail::report_index(indices[i], i, extent(i), r)), false;
         return true;
     }
     [[nodiscard]] result<value_type> try_checked(std::int64_t const* indices, int count,
@@ -355,12 +358,12 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     }
     [[nodiscard]] constexpr reference counted(std::int64_t const* indices, int count, char const* api,
                                               std::source_location where) const {
-        static_cast<void>(check_count(count, {api, where}));
+        detail::assume_valid(check_count(count, {api, where}));
         return elements_[elements_.offset(indices)];
     }
     [[nodiscard]] constexpr reference checked(std::int64_t const* indices, int count,
                                               std::source_location where) const {
-        static_cast<void>(check_indices(indices, count, {"ferry::typed_view::at", where}));
+        detail::assume_valid(check_indices(indices, count, {"ferry::typed_view::at", where}));
         return elements_[elements_.offset(indices)];
     }
 #endif

@@ -530,3 +530,25 @@ TEST_CASE("D17: try_at returns the value of an element, or the error that at thr
     both_fail(errc::rank, [&] { static_cast<void>(any.at(1)); }, [&] { return any.try_at(1); });
     both_fail(errc::rank, [&] { static_cast<void>(any.at()); }, [&] { return any.try_at(); });
 }
+
+TEST_CASE("indices in braces: one index, and none, with static and with dynamic rank") {
+    float values[] = {4, 5, 6};
+    std::int64_t const three[] = {3};
+    auto const open = as<float>(tensor_view{values, three}), scalar = as<float>(tensor_view{values, ferry::shape_view{}});
+    auto const fixed = as<float, 1>(tensor_view{values, three});
+    auto const one = as<float, 0>(tensor_view{values, ferry::shape_view{}});
+    CHECK(open[{1}] == 5);
+    CHECK(open.at({1}) == 5);
+    CHECK(*open.try_at({1}) == 5);
+    CHECK(fixed[{1}] == 5);
+    CHECK(fixed.at({1}) == 5);
+    CHECK(scalar[{}] == 4);
+    CHECK(scalar.at({}) == 4);
+    CHECK(*scalar.try_at({}) == 4);
+    CHECK(one[{}] == 4);
+    CHECK(one.at({}) == 4);
+    CHECK(*one.try_at({}) == 4);
+    CHECK(scalar.at() == 4);
+    CHECK(open.try_at({}).error().code() == errc::rank);
+    CHECK(open.try_at().error().where().line() == __LINE__);
+}

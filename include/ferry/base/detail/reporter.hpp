@@ -61,6 +61,14 @@ class reporter {
     };
 };
 
+#if FERRY_HAS_EXCEPTIONS
+/// For `f`, in which a check that fails throws: informs the compiler that the check returned true. After a check of a
+/// count, loops have known bounds. The check must return the constant false, not the result of `report`.
+FERRY_ALWAYS_INLINE constexpr void assume_valid(bool checked) noexcept {
+    if (!checked) __builtin_unreachable();
+}
+#endif
+
 /// Reports a failed allocation. Returns false, or throws.
 [[nodiscard]] FERRY_COLD inline bool report_out_of_memory(reporter r) {
     return report(r, errc::out_of_memory, "an allocation failed: free memory, or pass another memory space");

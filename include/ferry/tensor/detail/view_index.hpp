@@ -4,6 +4,7 @@
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
+#include <ferry/config.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -49,6 +50,10 @@ struct index_list {
     constexpr index_list(std::initializer_list<std::int64_t> list,
                          std::source_location location = std::source_location::current()) noexcept
         : values{list.begin()}, count{static_cast<int>(list.size())}, where{location} {}
+    // clang-format off
+    template <refused_index I>
+    index_list(std::initializer_list<I>, std::source_location = {}) FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    // clang-format on
 };
 
 [[nodiscard]] FERRY_COLD inline bool report_index_count(int count, int rank, reporter r) {
