@@ -65,12 +65,12 @@ class managed_tensor {
         return view_;
     }
     // clang-format off
-    tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+    tensor_view const& view(std::source_location = {}) const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
     // clang-format on
 #endif
     [[nodiscard]] result<tensor_view> try_view(std::source_location where = std::source_location::current()) const&;
     // clang-format off
-    result<tensor_view> try_view() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+    result<tensor_view> try_view(std::source_location = {}) const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
     // clang-format on
 
     /// Checks the tensor as ferry::as does, and returns a typed view.
@@ -87,7 +87,9 @@ class managed_tensor {
     }
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided>
-    void as() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+    // clang-format off
+    void as(std::source_location = {}) const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+    // clang-format on
 #endif
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided>
@@ -99,7 +101,9 @@ class managed_tensor {
     }
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided>
-    void try_as() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+    // clang-format off
+    void try_as(std::source_location = {}) const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+    // clang-format on
 
     /// Returns the data type.
     [[nodiscard]] data_type dtype() const noexcept { return view_.dtype(); }

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <memory>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -31,6 +32,20 @@ template <class T>
 concept has_view = requires(T&& t) { std::forward<T>(t).view(); };
 template <class T>
 concept has_typed_view = requires(T&& t) { std::forward<T>(t).template as<float, 2>(); };
+template <class T>
+concept has_located_views = requires(T&& t, std::source_location where) {
+    std::forward<T>(t).view(where);
+    std::forward<T>(t).try_view(where);
+    std::forward<T>(t).template as<float, 2>(where);
+    std::forward<T>(t).template try_as<float, 2>(where);
+};
+template <class T>
+concept has_one_located_view =
+    requires(T&& t, std::source_location where) { std::forward<T>(t).view(where); } ||
+    requires(T&& t, std::source_location where) { std::forward<T>(t).try_view(where); } ||
+    requires(T&& t, std::source_location where) { std::forward<T>(t).template as<float, 2>(where); } ||
+    requires(T&& t, std::source_location where) { std::forward<T>(t).template try_as<float, 2>(where); };
+static_assert(has_located_views<managed_tensor&> && !has_one_located_view<managed_tensor>);
 template <class T>
 concept has_dltensor = requires(T&& t) { std::forward<T>(t).dltensor(); };
 template <class T>
