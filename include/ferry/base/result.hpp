@@ -24,9 +24,9 @@ class [[nodiscard]] result<void> {
    public:
     using value_type = void;
 
-    /// Constructs a success.
+    /// Constructs a successful result.
     result() noexcept : none_{} {}
-    /// Constructs a failure.
+    /// Constructs a result that contains an error.
     ///
     /// \param e  error
     result(ferry::error const& e) noexcept : error_{e}, has_value_{false} {}
@@ -43,9 +43,9 @@ class [[nodiscard]] result<void> {
         if (!has_value_) clear();
     }
 
-    /// Returns whether this is a success.
+    /// Returns whether the operation succeeded.
     [[nodiscard]] bool has_value() const noexcept { return has_value_; }
-    /// Returns whether this is a success.
+    /// Returns whether the operation succeeded.
     [[nodiscard]] explicit operator bool() const noexcept { return has_value_; }
     /// Returns the error. Does not check that there is one.
     [[nodiscard]] ferry::error const& error() const noexcept { return error_; }
@@ -76,7 +76,7 @@ class [[nodiscard]] result<void> {
 
     union {
         char none_;
-        ferry::error error_;  // initialised only in a failure
+        ferry::error error_;  // initialised only if the operation failed
     };
     bool has_value_ = true;
 };
@@ -89,7 +89,7 @@ class [[nodiscard]] result {
    public:
     using value_type = T;
 
-    /// Constructs a success.
+    /// Constructs a successful result.
     ///
     /// \param value  value; copied or moved into the result
     result(T const& value) noexcept(std::is_nothrow_copy_constructible_v<T>)
@@ -98,12 +98,12 @@ class [[nodiscard]] result {
     result(T&& value) noexcept(std::is_nothrow_move_constructible_v<T>)
         requires std::move_constructible<T>
         : value_(std::move(value)) {}
-    /// Constructs a success with its value in place; T need not be movable.
+    /// Constructs a successful result, with its value in place; T need not be movable.
     ///
     /// \param arguments  arguments for the constructor of T
     template <class... Argument>
     explicit result(std::in_place_t, Argument&&... arguments) : value_(std::forward<Argument>(arguments)...) {}
-    /// Constructs a failure.
+    /// Constructs a result that contains an error.
     ///
     /// \param e  error
     result(ferry::error const& e) noexcept : outcome_{e}, none_{} {}
@@ -152,7 +152,7 @@ class [[nodiscard]] result {
     result<void> outcome_;
     union {
         char none_;
-        T value_;  // initialised only in a success
+        T value_;  // initialised only if the operation succeeded
     };
 };
 

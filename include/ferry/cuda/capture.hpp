@@ -15,8 +15,9 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
                   static_cast<int>(cudaStreamCaptureModeThreadLocal) &&
               static_cast<int>(CU_STREAM_CAPTURE_MODE_RELAXED) == static_cast<int>(cudaStreamCaptureModeRelaxed));
 
-/// Returns the id of the capture that a stream participates in, or 0. Invalidates no capture: while a blocking stream
-/// of the device is captured, only cudaStreamIsCapturing may be called on the legacy stream, and it returns an error.
+/// Returns the id of the capture that a stream participates in, or 0. Does not invalidate a capture. While a
+/// blocking stream of the device is being captured, the only call permitted on the legacy stream is
+/// cudaStreamIsCapturing, which this function calls first and which then returns an error.
 ///
 /// \throws error  errc::capturing when the capture is invalidated, or when the legacy stream would join a capture
 [[nodiscard]] inline unsigned long long capture_of(cudaStream_t s, char const* api) {

@@ -61,8 +61,8 @@ inline constexpr std::size_t staged_from = 4 * mib;
 /// From this size, a staged transfer to unpopulated destination pages is faster, because the page faults take the
 /// driver's single thread longer than the copy itself.
 inline constexpr std::size_t staged_fresh_from = 2 * mib;
-/// Sizes from which larger chunks, and more of them in flight, are faster. In large transfers, chunks of 4 MiB or of
-/// 512 KiB, or only 2 chunks in each lane, are slower.
+/// Sizes from which larger chunks, and more of them in flight, are faster. Large transfers are slower with chunks of
+/// 4 MiB or 512 KiB, and with only 2 chunks in flight in each lane.
 inline constexpr std::size_t medium_from = 16 * mib, large_from = 64 * mib;
 inline constexpr staging small_touched{4, 4, 512 * kib, true};
 inline constexpr staging medium_touched{8, 4, mib, true};
@@ -182,7 +182,8 @@ inline constexpr std::size_t pool_step = 32 * mib;
     if (near && !one) {
         // Wide rows are copied as fast as a contiguous block, and the copy engine writes pinned memory directly. Short
         // rows are slow, because the engine processes them one by one, and pageable memory is slow, because a single
-        // thread of the driver writes it. In both cases, the device packs first.
+        // thread of the driver writes it. In both cases, the device packs or unpacks, unless the rows are wide and the
+        // copy is smaller than staged_from.
         bool const wide = few && p.unit >= 4096;
         bool const small = p.total_bytes < static_cast<std::int64_t>(staged_from);
         if (from_device && f.dense_dst && can_rearrange && !(wide && (!pageable || small))) return copy_method::packed;

@@ -110,6 +110,7 @@ class copier {
     /// when neither the copy engine nor `pack` supports the layout (for example, a transposed copy between two GPUs
     /// without peer access) or when the device has no memory for packing: these copies go through the host and block.
     /// Copies to or from pageable memory also block: they wait for the work on `on` and return when they are complete.
+    /// A copy between two sides of type cpu does not wait for `on`.
     /// No call waits for any other stream of the caller. On failure no work of the copy is pending, and all slots are
     /// free.
     ///

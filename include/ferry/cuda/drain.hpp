@@ -6,8 +6,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Synchronises a stream when a scope is left before `done`, that is, by an exception. Must be declared after the
-/// memory that work on the stream uses, so that the work has run before the memory is freed. Also repeats a failed
+/// Synchronises a stream if the scope is left before `done` is called, that is, by an exception. Must be declared after
+/// the memory that work on the stream uses, so that the work has run before the memory is freed. Also repeats a failed
 /// wait, which may have failed without waiting.
 class drain {
    public:

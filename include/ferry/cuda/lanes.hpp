@@ -88,8 +88,8 @@ class lane_team {
         for (auto& t : threads_) t.join();  // mutant: cuda_lane_join
     }
 
-    /// Executes a job. Blocks until the job is complete. After a failure, blocks until no lane works on the job, and
-    /// throws the first error.
+    /// Executes a job. Blocks until the job is complete. After a failure, blocks until no lane is working on the job,
+    /// and throws the first error.
     void run(staged_job& job) {
         start(job);
         if (auto const failure = await(job)) std::rethrow_exception(failure);
@@ -102,8 +102,8 @@ class lane_team {
         // Wakes only as many lanes as the job uses, because waking a lane takes time.
         for (int i = 0; i < job.cut.lanes; ++i) work_.notify_one();
     }
-    /// Waits until a started job is complete, or, after `cancel`, until no lane works on it. Returns its first error,
-    /// or null.
+    /// Waits until a started job is complete, or, after `cancel`, until no lane is working on it. Returns its first
+    /// error, or null.
     [[nodiscard]] std::exception_ptr await(staged_job& job) {
         if (job.cut.populate_ahead) populate_pages_ahead(job, huge_page, populate_pages);
         std::unique_lock lock{mutex_};
@@ -119,8 +119,8 @@ class lane_team {
     [[nodiscard]] slot_pool const& slots() const noexcept { return pool_; }
 
    private:
-    /// Starts threads until `wanted` threads run. If some cannot be started, the others suffice; throws only when no
-    /// thread runs.
+    /// Starts threads until `wanted` threads are running. If some cannot be started, the others suffice; throws only
+    /// when no thread is running.
     void start_threads(int wanted) {
         if (wanted > most_lanes_) wanted = most_lanes_;
         while (static_cast<int>(threads_.size()) < wanted) {

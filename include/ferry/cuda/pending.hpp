@@ -83,8 +83,8 @@ class pending {
     stream_token on_;
 };
 
-/// Copies a tensor without blocking the host, into device, pinned (cuda_host) or managed (cuda_managed) memory; the
-/// host may read the latter two after `get` (R48).
+/// Copies a tensor without blocking the host, into device, pinned (cuda_host) or managed (cuda_managed) memory.
+/// After `get`, the host may read a copy in pinned or managed memory (R48).
 ///
 /// Queued on `on`, after all work that is already queued on `ready_on`. The copy is row-major, writable and flagged
 /// is_copied (R12). Owns `source` on success, until the copy has completed; on failure the caller still owns it and

@@ -66,8 +66,8 @@ class pool {
     /// \param bytes  size
     /// \param on     stream of any device
     /// \return       device memory
-    /// \throws error  errc::out_of_memory; errc::capturing while `on` is captured: the memory would belong to the
-    ///                graph; errors of CUDA
+    /// \throws error  errc::out_of_memory; errc::capturing while `on` is being captured: the memory would belong
+    ///                to the graph; errors of CUDA
     [[nodiscard]] void* allocate(std::size_t bytes, stream_ref on) const {
         device_guard const current{device_id_};
         void* p = nullptr;

@@ -13,7 +13,7 @@
 namespace ferry::inline v0::cuda::detail {
 
 /// Memory whose release would have invalidated a capture: the legacy stream must not be used while a blocking stream of
-/// its device is captured. Freed when memory of that device is next released.
+/// its device is being captured. Freed when memory of that device is next released.
 struct deferred_frees {
     struct entry {
         void* p;

@@ -35,7 +35,7 @@ struct staged_job {
     std::atomic<std::size_t> next{0};
 
     int joined = 0;                ///< lanes that have worked on it so far
-    int working = 0;               ///< lanes that work on it now
+    int working = 0;               ///< lanes that are working on it now
     std::exception_ptr failure{};  ///< the first error
 
     /// Takes the next chunk; size 0 when there is none left.

@@ -58,9 +58,10 @@ namespace ferry::inline v0::cuda::detail {
     return p;
 }
 
-/// A plan divided into slabs of at most `most` bytes of one side. That side must be dense, and so is each slab. A slab
-/// has a single index in each of the loops with the largest strides, and a range of indices in the next loop; it holds
-/// at least one unit. A plan that counts bits is one slab, because its parts might not begin at a byte boundary.
+/// A plan divided into slabs. On one side, each slab covers at most `most` bytes, or one unit if a unit is larger. That
+/// side must be dense, and so is each slab. A slab has a single index in each of the loops with the largest strides,
+/// and a range of indices in the next loop. A plan that counts bits is one slab, because its parts might not begin at a
+/// byte boundary.
 class slabs {
    public:
     constexpr slabs(copy_plan const& p, std::int64_t most, bool of_destination) noexcept
@@ -81,7 +82,7 @@ class slabs {
     }
 
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return outer_ * pieces_; }
-    /// Returns slab i. Slabs are adjacent where the strides are positive; the first slab is the largest.
+    /// Returns slab i. If the strides are positive, consecutive slabs are adjacent. No slab is larger than the first.
     [[nodiscard]] constexpr copy_plan part(std::int64_t i) const noexcept {
         if (step_ == 0) return plan_;
         auto p = plan_;

@@ -65,11 +65,12 @@ inline void require_participating_stream(std::int32_t stream_id, device to, devi
 /// Thread-safe. `copier` is faster.
 ///
 /// Copies between GPUs use peer access where the machine supports it; otherwise the driver stages them. No call waits
-/// for other streams of the caller, except where CUDA's default streams synchronise implicitly. The host waits for the
-/// stream when the source has type cpu, when the destination is pageable memory, and when a copy goes through the host:
-/// between host memories, in bits, or if the layout would need many pitched copies. Without a stream, work runs on the
-/// per-thread default stream. Each thread caches one event for each device, and the pairs of GPUs that have peer
-/// access.
+/// for other streams of the caller, except where CUDA's default streams synchronise implicitly. The calling
+/// thread copies between two tensors of type cpu, without waiting for the stream. For other copies, the host waits for
+/// the stream if the source has type cpu, if the destination is pageable memory, or if the copy goes through the host.
+/// A copy goes through the host if both sides are host memory, if its elements are not byte-aligned, or if the layout
+/// would need many pitched copies. Without a stream, work runs on the per-thread default stream. Each thread caches one
+/// event for each device, and whether pairs of GPUs have peer access.
 struct system_back_end {
     /// Returns whether the back end can copy from and to memory of a device.
     ///

@@ -61,15 +61,15 @@ inline void record(cudaEvent_t e, cudaStream_t s) {
     check_driver(driver().event_record(e, s), "cuEventRecord", [&] { return cudaEventRecord(e, s); });
 }
 
-/// Returns the id of a stream, unique for the life of the process. The stream must not be captured.
+/// Returns the id of a stream, unique for the life of the process. The stream must not be in capture mode.
 [[nodiscard]] inline unsigned long long id_of(cudaStream_t s) {
     unsigned long long id = 0;
     check_driver(driver().stream_id(s, &id), "cuStreamGetId", [&] { return cudaStreamGetId(s, &id); });
     return id;
 }
 
-/// Returns this thread's entry for a stream, which is neither a default stream nor captured. Throws when its token
-/// states another device. The devices of the 16 most recently added streams are cached.
+/// Returns this thread's entry for a stream, which is neither a default stream nor in capture mode. Throws when its
+/// token states another device. The devices of the 16 most recently added streams are cached.
 inline thread_events::known_stream& known_stream(stream_token t) {
     auto& events = thread_events::of_this_thread();
     unsigned long long const id = id_of(handle_of(t));
@@ -79,8 +79,8 @@ inline thread_events::known_stream& known_stream(stream_token t) {
     return *known;
 }
 
-/// Records this thread's event on a stream that is not captured, and returns it. A wait refers to the latest record at
-/// the time when it is queued, so one event serves all orderings of a thread in turn.
+/// Records this thread's event on a stream that is not in capture mode, and returns it. A wait refers to the latest
+/// record at the time when it is queued, so one event serves all orderings of a thread in turn.
 [[nodiscard]] inline cudaEvent_t record(stream_token from) {
     cudaStream_t const s = handle_of(from);
     auto* const known = is_default(from) ? nullptr : &known_stream(from);

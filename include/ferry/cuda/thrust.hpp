@@ -41,8 +41,8 @@ concept thrust_vector = element<typename V::value_type> && requires(V& v, V cons
 /// columns}})`. Owns the vector; copying it copies the elements.
 ///
 /// A vector does not store the stream on which it was written. By default, a shaped vector is ready on the legacy
-/// default stream, which waits for both default streams that Thrust's default policy may use. After
-/// `thrust::cuda::par_nosync.on(s)`, or other work on a non-blocking stream, pass that stream.
+/// default stream: work queued there runs after earlier work on either of the default streams that Thrust's default
+/// policy may use. After `thrust::cuda::par_nosync.on(s)`, or other work on a non-blocking stream, pass that stream.
 template <thrust_vector Vector>
 class shaped {
    public:

@@ -20,13 +20,15 @@ namespace ferry::inline v0 {
 template <class T>
 concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 
-/// The array supports short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Importing
-/// a tensor of such elements as another array type fails with errc::dtype (R21).
+/// managed_tensor, or an array type that supports short vectors (lanes ≠ 1) as elements:
+/// array_traits<T>::vector_elements is true. Importing a tensor of such elements as an array type without this support
+/// fails with errc::dtype (R21).
 template <class T>
 concept accepts_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
 
-/// The array supports sub-byte elements that occupy one byte each: array_traits<T>::padded_elements is true. Importing
-/// a tensor of such elements as another array type copies it and packs the elements (R13).
+/// managed_tensor, or an array type that supports sub-byte elements that occupy one byte each:
+/// array_traits<T>::padded_elements is true. Importing a tensor of such elements as an array type without this support
+/// copies it and packs the elements (R13).
 template <class T>
 concept accepts_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
 

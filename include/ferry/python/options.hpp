@@ -39,8 +39,8 @@ template <class BackEnd>
 struct through {};
 
 /// An argument with options, for the signature of a bound function: `argument<typed_view<float const, 2>,
-/// copies<copy_policy::never>>`. Dereferences to the T like a pointer. The data is valid for as long as the data of a
-/// parameter of type T; see the casters.
+/// copies<copy_policy::never>>`. Dereferences to the T like a pointer. The data remains valid for as long as
+/// that of a parameter of type T would; see the casters.
 ///
 /// \tparam T        type of the argument
 /// \tparam Options  options, each at most once

@@ -43,7 +43,7 @@ struct element_loop {
 
 }  // namespace detail
 
-/// Calls a function for each element, in row-major order. Adjacent dimensions that a single stride can traverse are
+/// Calls a function for each element, in row-major order. Trailing dimensions that a single stride can traverse are
 /// merged into one loop.
 ///
 /// \param v  typed view of host memory, of any rank
