@@ -1,4 +1,4 @@
-// expect: no (suitable )?(operator|instance|matching)
+// expect: refused_arguments.*deleted function
 // nvcc refuses host code that indexes a device view as well.
 #include <ferry/tensor/typed_view.hpp>
 
