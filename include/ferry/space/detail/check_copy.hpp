@@ -89,10 +89,8 @@ constexpr bool is_laid_out(tensor_view const& v) noexcept { return v.data() != n
     if (!is_laid_out(dst)) return report_layout(dst, "destination", r);
     if (!is_laid_out(src)) return report_layout(src, "source", r);
     count = product;
-    if (dst.strides().is_implicit()) return true;
-    for (int i = 0; i < dst.rank(); ++i)
-        if (dst.strides()[i] == 0 && dst.extent(i) > 1) return report_repeated(i, dst.extent(i), r);
-    return true;
+    int const i = repeated_dimension(dst.shape(), dst.strides());
+    return i < 0 || report_repeated(i, dst.extent(i), r);
 }
 
 }  // namespace ferry::inline v0::detail
