@@ -16,6 +16,10 @@
 namespace ferry::inline v0 {
 namespace detail {
 
+/// A contiguous container of integers of any type, or the extents of an mdspan. Iterators are not required.
+template <class List>
+concept dimension_list = any_integer_list<List> || mdspan_extents<List>;
+
 /// An extent or stride with the location of the caller, which cannot be a default argument after a parameter pack.
 struct located_extent {
     std::int64_t value;
@@ -69,50 +73,31 @@ class inplace_dims {
                       "increase N");
         for (auto const value : values) append(value, where);
     }
-    /// Constructs a list of the values of a contiguous container.
+    /// Constructs a list of the values of a contiguous container, or of the extents of an mdspan.
     ///
-    /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view; only read during
-    ///                the call
+    /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view, or extents of a
+    ///                std::mdspan or of another mdspan; only read during the call
     /// \param where   source location for errors
     /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when the data pointer of a non-empty list
     ///                is null (R25); errc::overflow when a value exceeds the maximum of std::int64_t (R32)
 #if FERRY_HAS_EXCEPTIONS
-    template <detail::any_integer_list List>
+    template <detail::dimension_list List>
     constexpr inplace_dims(List const& values, std::source_location where = std::source_location::current()) {
         static_cast<void>(assign(values, {"ferry::inplace_dims", where}));
     }
 #endif
     /// Constructs a list, as the constructor does.
     ///
-    /// \param values  container of integers; only read during the call
+    /// \param values  container of integers, or extents of an mdspan; only read during the call
     /// \param where   source location for errors
     /// \return        list, or the error that the constructor throws
-    template <detail::any_integer_list List>
+    template <detail::dimension_list List>
     [[nodiscard]] static result<inplace_dims> try_make(
         List const& values, std::source_location where = std::source_location::current()) {
-        return made(values, where);
-    }
-    /// Constructs a list of the extents of an mdspan.
-    ///
-    /// \param extents  extents of a std::mdspan or of another mdspan; only read during the call
-    /// \param where    source location for errors
-    /// \throws error  errc::rank for more than `MaxRank` extents; errc::overflow when an extent exceeds the maximum of
-    ///                std::int64_t (R32)
-#if FERRY_HAS_EXCEPTIONS
-    template <detail::mdspan_extents Extents>
-    constexpr inplace_dims(Extents const& extents, std::source_location where = std::source_location::current()) {
-        static_cast<void>(assign(extents, {"ferry::inplace_dims", where}));
-    }
-#endif
-    /// Constructs a list, as the constructor does.
-    ///
-    /// \param extents  extents of a std::mdspan or of another mdspan; only read during the call
-    /// \param where    source location for errors
-    /// \return         list, or the error that the constructor throws
-    template <detail::mdspan_extents Extents>
-    [[nodiscard]] static result<inplace_dims> try_make(
-        Extents const& extents, std::source_location where = std::source_location::current()) {
-        return made(extents, where);
+        detail::record to{"ferry::inplace_dims", where};
+        inplace_dims list;
+        if (!list.assign(values, to)) return to.outcome.error();
+        return list;
     }
 
     // clang-format off
@@ -187,13 +172,6 @@ class inplace_dims {
         for (typename Extents::rank_type i = 0; i < Extents::rank(); ++i)
             if (!append(extents.extent(i), r)) return false;
         return true;
-    }
-    template <class List>
-    [[nodiscard]] static result<inplace_dims> made(List const& values, std::source_location where) {
-        detail::record to{"ferry::inplace_dims", where};
-        inplace_dims list;
-        if (!list.assign(values, to)) return to.outcome.error();
-        return list;
     }
 
     std::int64_t values_[static_cast<std::size_t>(MaxRank > 0 ? MaxRank : 1)] = {};

@@ -120,65 +120,38 @@ template <class BackEnd = host_back_end const&>
     });
 }
 
-/// Copies the elements of a view, which has no owner and cannot be shared, to new memory (R53).
+/// Copies to new memory the elements of a view, which has no owner and cannot be shared, or of a tensor that the caller
+/// keeps (R53).
 ///
 /// The copy is compact and writable, and has the flag is_copied (R12). Without a stream in the request, it is complete
 /// on return; otherwise, the function synchronises like the overload for arrays.
 ///
-/// \param view      view; with a stream in the request, its memory must stay valid until the work on the stream is
-///                  complete
+/// \param kept      view, or managed_tensor; with a stream in the request, its memory must stay valid until the work on
+///                  the stream is complete
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required except for devices of type cpu
 /// \param where     source location for errors
 /// \return          copy; `try_to_dlpack` returns the copy or the error
-/// \throws error           errc::not_shareable for copy_policy::never; errors of the overload for arrays
+/// \throws error           errc::not_shareable for copy_policy::never; errc::consumed for an empty managed_tensor;
+///                         errors of the overload for arrays
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
-template <class BackEnd = host_back_end const&>
+template <detail::kept_tensor Kept, class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor to_dlpack(tensor_view const& view, request const& req, BackEnd&& b = host_only,
+[[nodiscard]] managed_tensor to_dlpack(Kept const& kept, request const& req, BackEnd&& b = host_only,
                                        stream_token ready_on = {},
                                        std::source_location where = std::source_location::current()) {
-    return detail::copy_tensor(view, req, b, ready_on, {"ferry::to_dlpack", where});
+    return detail::copy_tensor(kept, req, b, ready_on, {"ferry::to_dlpack", where});
 }
 #endif
-template <class BackEnd = host_back_end const&>
+template <detail::kept_tensor Kept, class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<managed_tensor> try_to_dlpack(tensor_view const& view, request const& req,
-                                                   BackEnd&& b = host_only, stream_token ready_on = {},
+[[nodiscard]] result<managed_tensor> try_to_dlpack(Kept const& kept, request const& req, BackEnd&& b = host_only,
+                                                   stream_token ready_on = {},
                                                    std::source_location where = std::source_location::current()) {
     return detail::attempt<managed_tensor>("ferry::to_dlpack", where, [&](detail::reporter r) {
-        return detail::copy_tensor(view, req, b, ready_on, r);
-    });
-}
-
-/// Copies a tensor that the caller keeps. Equivalent to the overload for a view.
-///
-/// \param tensor    tensor; with a stream in the request, it must exist until the work on the stream is complete
-/// \param req       request
-/// \param b         back end; required for copies of device memory, and for waits
-/// \param ready_on  stream on which the data is ready; required except for devices of type cpu
-/// \param where     source location for errors
-/// \return          copy; `try_to_dlpack` returns the copy or the error
-/// \throws error           errc::consumed when `tensor` is empty; errors of the overload for a view
-/// \throws std::bad_alloc  when an allocation fails
-#if FERRY_HAS_EXCEPTIONS
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor to_dlpack(managed_tensor const& tensor, request const& req, BackEnd&& b = host_only,
-                                       stream_token ready_on = {},
-                                       std::source_location where = std::source_location::current()) {
-    return detail::copy_tensor(tensor, req, b, ready_on, {"ferry::to_dlpack", where});
-}
-#endif
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<managed_tensor> try_to_dlpack(managed_tensor const& tensor, request const& req,
-                                                   BackEnd&& b = host_only, stream_token ready_on = {},
-                                                   std::source_location where = std::source_location::current()) {
-    return detail::attempt<managed_tensor>("ferry::to_dlpack", where, [&](detail::reporter r) {
-        return detail::copy_tensor(tensor, req, b, ready_on, r);
+        return detail::copy_tensor(kept, req, b, ready_on, r);
     });
 }
 

@@ -65,50 +65,27 @@ template <class BackEnd>
     return try_to_dlpack(std::move(tensor), request{.device = cpu}, b, ready_on, where);
 }
 
-/// Copies a tensor that the caller keeps to the host. The data is complete on return.
+/// Copies a tensor that the caller keeps, or the elements of a view, to the host. The copy is complete on return.
 ///
-/// \param tensor    tensor
+/// \param kept      managed_tensor, or view
 /// \param b         back end; required for device memory
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
 /// \param where     source location for errors
 /// \return          copy on the host, ready to read; `try_to_host` returns the copy or the error
 /// \throws error  errors of to_dlpack
 #if FERRY_HAS_EXCEPTIONS
-template <class BackEnd>
+template <detail::kept_tensor Kept, class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor to_host(managed_tensor const& tensor, BackEnd&& b, stream_token ready_on,
+[[nodiscard]] managed_tensor to_host(Kept const& kept, BackEnd&& b, stream_token ready_on,
                                      std::source_location where = std::source_location::current()) {
-    return to_dlpack(tensor, request{.device = cpu}, b, ready_on, where);
+    return to_dlpack(kept, request{.device = cpu}, b, ready_on, where);
 }
 #endif
-template <class BackEnd>
+template <detail::kept_tensor Kept, class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<managed_tensor> try_to_host(managed_tensor const& tensor, BackEnd&& b, stream_token ready_on,
+[[nodiscard]] result<managed_tensor> try_to_host(Kept const& kept, BackEnd&& b, stream_token ready_on,
                                                  std::source_location where = std::source_location::current()) {
-    return try_to_dlpack(tensor, request{.device = cpu}, b, ready_on, where);
-}
-
-/// Copies the elements of a view to the host. The copy is complete on return.
-///
-/// \param view      view
-/// \param b         back end; required for device memory
-/// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
-/// \param where     source location for errors
-/// \return          copy on the host, ready to read; `try_to_host` returns the copy or the error
-/// \throws error  errors of to_dlpack
-#if FERRY_HAS_EXCEPTIONS
-template <class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor to_host(tensor_view const& view, BackEnd&& b, stream_token ready_on,
-                                     std::source_location where = std::source_location::current()) {
-    return to_dlpack(view, request{.device = cpu}, b, ready_on, where);
-}
-#endif
-template <class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<managed_tensor> try_to_host(tensor_view const& view, BackEnd&& b, stream_token ready_on,
-                                                 std::source_location where = std::source_location::current()) {
-    return try_to_dlpack(view, request{.device = cpu}, b, ready_on, where);
+    return try_to_dlpack(kept, request{.device = cpu}, b, ready_on, where);
 }
 
 #if FERRY_HAS_EXCEPTIONS

@@ -181,6 +181,10 @@ template <class BackEnd>
     return execute_owned<managed_tensor>(std::move(tensor), d, ready_on, b, r);
 }
 
+/// A tensor that the caller keeps: a managed_tensor, or a view, whose elements belong to another object.
+template <class T>
+concept kept_tensor = std::derived_from<T, managed_tensor> || std::derived_from<T, tensor_view>;
+
 FERRY_COLD inline void report_never(char const* text, reporter r) {
     static_cast<void>(report(r, errc::not_shareable, text));
 }
