@@ -1,4 +1,4 @@
-// expect: the value of a result is an object, but not an array or a ferry::error
+// expect: the value type of a result must be an object type other than an array or ferry::error
 #include <ferry/base/result.hpp>
 
 bool fails(ferry::error const& e) {

@@ -8,7 +8,8 @@
 
 namespace ferry::inline v0 {
 
-/// Device types, with the values of `DLDeviceType` (R34). Released DLPack headers define none above 18.
+/// Device types, with the values of `DLDeviceType` (R34). The values above 18 are not yet in a released
+/// DLPack header.
 enum class device_type : std::int32_t {
     cpu = abi::device::cpu,
     cuda = abi::device::cuda,

@@ -41,7 +41,7 @@ enum class errc : int {
     no_peer_access,    ///< two devices cannot access each other's memory
     capturing,         ///< the stream is being captured into a graph
     not_exportable,    ///< memory for which no IPC handle exists
-    same_process,      ///< a handle that this process exported; only the session that created it can import it
+    same_process,      ///< a handle of this process; attach it through the ferry::ipc::session that shared it
     stale_handle,      ///< a handle of freed memory
     already_mapped,    ///< the driver has mapped this memory under another handle
     device_not_found,  ///< no local device has this UUID

@@ -84,7 +84,7 @@ class [[nodiscard]] result<void> {
 template <class T>
 class [[nodiscard]] result {
     static_assert(std::is_object_v<T> && !std::is_array_v<T> && !std::same_as<T, ferry::error>,
-                  "ferry: the value of a result is an object, but not an array or a ferry::error");
+                  "ferry: the value type of a result must be an object type other than an array or ferry::error");
 
    public:
     using value_type = T;

@@ -95,7 +95,7 @@ concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
     requires std::derived_from<detail::value_of<decltype(a.ferry_view())>, tensor_view>;
 };
 
-/// An array whose elements can be described. A tensor need not be able to own them.
+/// An array with a view: array_traits<T>::view, or a member function `ferry_view`. The array need not own its elements.
 template <class Array>
 concept viewable = has_traits_view<Array> || has_member_view<Array>;
 

@@ -24,8 +24,8 @@ struct tensor_properties {
     /// of type cpu, on which no work is pending.
     stream_token ready_on{};
     bool is_shareable = true;  ///< whether the owner can be moved or shared
-    /// Whether DLPack can describe the layout (R21: packed data may begin within a byte) and the consumer supports it
-    /// (R13: padded sub-byte elements).
+    /// Whether DLPack can describe the layout and the consumer supports it. DLPack cannot describe packed data that
+    /// begins within a byte (R21); some consumers do not support padded sub-byte elements (R13).
     bool is_describable = true;
 };
 

@@ -40,8 +40,8 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 ///   `on` has run. May return a bool: true means that the copy is complete. On failure, nothing is queued.
 /// - `order(from, to)`: makes work queued on `to` after this call run after the work queued on `from` before this call.
 ///   Does not block the host.
-/// - `wait(on)`: blocks the host until the work queued on `on` has run; never synchronises a whole device. On failure,
-///   work queued on `on` no longer runs, and memory that such work uses may be freed.
+/// - `wait(on)`: blocks the host until the work queued on `on` has run; never synchronises a whole device. Even if it
+///   fails, no work queued on `on` runs after the call, so that the caller can free the memory that the work uses.
 template <class B>
 concept back_end =
     requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst, void const* src) {

@@ -18,7 +18,7 @@ namespace ferry::inline v0 {
 enum class copy_kind : std::uint8_t {
     empty,       ///< no elements
     contiguous,  ///< one unit, no loops: a single memcpy
-    rows,        ///< units are runs of elements, or at least a cache line long: one memcpy per unit, or pitched copies
+    rows,        ///< units of several elements, or of at least a cache line: one memcpy per unit, or pitched copies
     transpose,   ///< short units; source and destination have different fastest dimensions
     gather,      ///< short units with any other strides, including negative and zero source strides
     bits,        ///< elements that are not byte-aligned (R19); units, strides and offsets are in bits
