@@ -71,7 +71,8 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 
 }  // namespace detail
 
-/// `ferry::shaped{mat}` is a handle to the matrix: exports and imports share its reference count.
+/// `ferry::shaped{mat}` is a handle to the matrix: exports share its reference count. An imported matrix has its own
+/// reference count, and releases the tensor when the count reaches 0.
 ///
 /// Imports throw for read-only tensors, because OpenCV has no read-only matrices, and for strides that a matrix does
 /// not support: negative strides, zero strides, strides smaller than the size of the inner dimensions (overlapping

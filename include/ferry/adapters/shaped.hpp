@@ -79,8 +79,8 @@ class shaped {
         std::int64_t count = 0;
         if (!element_count(extents, count))
             detail::fail(errc::shape, "ferry::shaped",
-                         message{"the extents are negative, or their product exceeds 63 bits (R32): pass one extent for "
-                                 "each dimension, with the size of the container as their product"},
+                         message{"an extent is negative, or the product of the extents exceeds 63 bits (R32): pass one "
+                                 "extent for each dimension, with the size of the container as their product"},
                          where);
         if (count != extents_[0])
             detail::fail(errc::shape, "ferry::shaped",

@@ -116,7 +116,8 @@ template <ferry::detail::managed_struct Raw>
     if (PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
         PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0)
         raise(PyExc_ValueError,
-              "the capsule has been consumed already; a capsule can be imported once (R63): call __dlpack__ again");
+              "the capsule has been consumed already; a capsule can be imported only once (R63): call __dlpack__ "
+              "again");
     raise(PyExc_ValueError,
           "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor' (R60): call __dlpack__");
 }

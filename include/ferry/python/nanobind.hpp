@@ -50,8 +50,8 @@ struct nanobind_argument {
     template <class As>
     [[nodiscard]] bool can_cast() const noexcept {
         static_assert(owns_tensor<T>,
-                      "ferry: a typed_view is valid only during the call: containers and nb::cast take "
-                      "ferry::managed_tensor");
+                      "ferry: a typed_view is valid only during the call: use ferry::managed_tensor in containers and "
+                      "with nb::cast");
         return failure_ == nullptr;
     }
     explicit operator T*() { return &get(); }

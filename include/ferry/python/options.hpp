@@ -14,8 +14,9 @@
 
 namespace ferry::inline v0::python {
 
-/// Option: when to copy a tensor. copy_policy::never shares or raises; copy_policy::always copies. Without the option,
-/// a copy is made if the tensor cannot be used otherwise, unless the binding library forbids implicit conversions.
+/// Option: when to copy a tensor. With copy_policy::never, the tensor is shared, or the call raises an exception; with
+/// copy_policy::always, it is copied. Without the option, a copy is made if the tensor cannot be used otherwise, unless
+/// the binding library forbids implicit conversions.
 ///
 /// \tparam Policy  policy
 template <copy_policy Policy>
@@ -39,8 +40,8 @@ template <class BackEnd>
 struct through {};
 
 /// An argument with options, for the signature of a bound function: `argument<typed_view<float const, 2>,
-/// copies<copy_policy::never>>`. Dereferences to the T like a pointer. The data remains valid for as long as
-/// that of a parameter of type T would; see the casters.
+/// copies<copy_policy::never>>`. `*` and `->` access the value. The data remains valid for as long as the data
+/// of a parameter of type T.
 ///
 /// \tparam T        type of the argument
 /// \tparam Options  options, each at most once
