@@ -41,12 +41,13 @@ struct sharing_options {
     /// Before sharing, copy memory that may share a 2 MiB block with other allocations: a handle maps whole blocks, and
     /// would expose these allocations as well.
     bool isolate = false;
-    /// Share memory of exportable pools by a handle of the pool. The pool's file descriptor must then be sent to the
-    /// importer over a Unix socket, in addition to the description. If false, such memory is copied. Memory of pools
-    /// without a file descriptor (fabric handles only) is always copied.
+    /// Share memory of exportable pools without a copy. The pool's file descriptor must then be sent to the importer
+    /// over a Unix socket, in addition to the description. If false, such memory is copied. Memory of pools without a
+    /// file descriptor (fabric handles only) is always copied.
     ///
-    /// A process has one mapping of such memory, which all `shareable` objects of a program share. A shared
-    /// library has its own table of mappings: import such memory either in the program or in the library, not in both.
+    /// A process must map such memory only once. All `shareable` objects of a program therefore share one table of
+    /// mappings. A shared library has its own table: import such memory either in the program or in the library, not
+    /// in both.
     bool pools = false;
     /// Maximum number of interprocess events for each device. An export with a stream uses one event for its lifetime,
     /// and so does a mapping that has been used on a stream. When no event is free, the host waits for the stream
@@ -267,7 +268,8 @@ class opened_allocation {
 
 /// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`). Borrows another back
 /// end and forwards all other operations to it. Exported and opened memory may outlive this object. Copies of this
-/// object share its events and its mappings of pool memory. Thread-safe.
+/// object share its events. All objects of a program share the mappings of pool memory (sharing_options::pools).
+/// Thread-safe.
 ///
 /// How memory is shared depends on its kind:
 ///
@@ -316,8 +318,8 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     }
 
     /// Allocates shareable memory with cudaMalloc, in whole blocks of 2 MiB, so that its handle exposes no other
-    /// allocation. The bytes after the first `bytes` may hold freed data and are set to 0, before later work on `on`
-    /// runs or, without a stream, before the call returns.
+    /// allocation. The bytes after the first `bytes` may hold data of freed allocations; they are set to 0 before later
+    /// work on `on` runs or, without a stream, before the call returns.
     ///
     /// \param d      device of the memory
     /// \param bytes  size
@@ -353,7 +355,7 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         if (a.device_id != d.id)
             ferry::detail::fail(errc::device, "ferry::cuda::shareable",
                                 message{"the tensor has device cuda:"}
-                                    << d.id << ", its memory is on cuda:" << a.device_id
+                                    << d.id << ", but its memory is on cuda:" << a.device_id
                                     << ": correct the device that the producer reports");
         if (r.length > a.bytes || offset > a.bytes - r.length)
             ferry::detail::fail(

@@ -23,8 +23,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Owns the result of queued work, and the tensor that the work reads, until the work has completed. The destructor
-/// waits for the work. Move-only; not thread-safe.
+/// Owns the result of queued work, and the tensor that the work reads. `get`, which transfers the result and releases
+/// the tensor, waits for the work first, and so does the destructor. Move-only; not thread-safe.
 template <class T>
 class pending {
    public:
@@ -87,8 +87,8 @@ class pending {
 /// After `get`, the host may read a copy in pinned or managed memory (R48).
 ///
 /// Queued on `on`, after all work that is already queued on `ready_on`. The copy is row-major, writable and flagged
-/// is_copied (R12). Owns `source` on success, until the copy has completed; on failure the caller still owns it and
-/// nothing is queued.
+/// is_copied (R12). On success, the returned object owns `source` until `get` returns or the object is destroyed; on
+/// failure, the caller still owns it and nothing is queued.
 ///
 /// \param source    tensor to copy
 /// \param to        device of the copy: cuda, cuda_host or cuda_managed
@@ -120,7 +120,7 @@ template <back_end BackEnd>
     ready_on = ready_on.bound_to(source.device());  // mutant: cuda_pending_device
     on = on.names_stream() ? on.on_device(to) : ready_on;
     if (!on.names_stream())
-        ferry::detail::fail(errc::stream, api, message{"no stream, expected one that the copy is queued on: pass `on`"},
+        ferry::detail::fail(errc::stream, api, message{"no stream was passed for the copy: pass `on` or `ready_on`"},
                             where);
     detail::require_stream(on, api);
     tensor_view const from = source.view();

@@ -23,7 +23,7 @@ class pinned_pool {
     /// \param most_kept  maximum amount of memory that stays pinned while it is not in use, in bytes
     explicit pinned_pool(std::size_t most_kept = std::size_t{64} << 20) : state_{std::make_shared<state>(most_kept)} {}
 
-    /// Allocates memory, from the pool if a block of the size is free.
+    /// Allocates memory, from the pool if it has a free block of the required size.
     ///
     /// \param bytes  size
     /// \return       pinned memory, to be passed to `deallocate` with the same size

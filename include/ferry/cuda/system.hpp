@@ -33,13 +33,13 @@ inline void require_memory_on(void const* p, device stated, char const* api) {
     if (!fits)
         ferry::detail::fail(errc::foreign_pointer, api,
                             message{"the tensor has device type "}
-                                << name(stated.type) << ", its memory is " << name(is.type)
+                                << name(stated.type) << ", but its memory is " << name(is.type)
                                 << ": correct the device that the producer reports, or check that it has not freed the "
                                    "memory");
     if (stated.type == device_type::cuda && is.type == device_type::cuda && is.id != stated.id)
         ferry::detail::fail(errc::device, api,
                             message{"the tensor has device cuda:"}
-                                << stated.id << ", its memory is on cuda:" << is.id
+                                << stated.id << ", but its memory is on cuda:" << is.id
                                 << ": correct the device that the producer reports");
 }
 
