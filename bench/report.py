@@ -264,7 +264,7 @@ def page(rows, facts, parts=None):
     for r in rows:
         if r["section"] != section:
             section = r["section"]
-            out += ["", f"## {section}", "", *([ABOUT[section], ""] if section in ABOUT else []), "| what | ours | against | peer | ratio | budget | holds |", "|---|---|---|---|---|---|---|"]
+            out += ["", f"## {section}", "", *([ABOUT[section], ""] if section in ABOUT else []), "| what | ours | against | peer | ratio | budget | met |", "|---|---|---|---|---|---|---|"]
         out.append(("| " + " | ".join(text.replace("<= ", "≤ ").replace(">= ", "≥ ").replace(" x", " ×") if n == 5 else text for n, text in enumerate(cells(r))) + " |").replace("<", "\\<"))
     missed = [r for r in rows if r["holds"] is False]
     if missed:

@@ -108,7 +108,7 @@ def page(measured):
         "buffers. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry is faster. Its quartiles are in brackets. A budget of the form\n"
         "\"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. The project sets the budgets"
         f"{f'; {missed} are missed' if missed else ', and all are met'}.\n",
-        table(["what", "bytes", "rate", "against", "ratio", "budget", "holds"], budgets(bound)),
+        table(["what", "bytes", "rate", "against", "ratio", "budget", "met"], budgets(bound)),
     ]
     if by["matrix"]:
         part += [
