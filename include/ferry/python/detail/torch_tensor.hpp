@@ -75,7 +75,7 @@ inline constexpr char const* conjugated =
 
 inline constexpr char const* without_memory =
     "from_dlpack: the tensor has elements and no memory: its storage was resized to 0, or it is a FakeTensor, a "
-    "wrapper, a functional tensor or a zero tensor: import a tensor with memory";
+    "wrapper, a functional tensor or a ZeroTensor: import a tensor with memory";
 
 /// Rejects a complex tensor whose memory holds the conjugated values, which the exchange table exports.
 ///
@@ -101,7 +101,7 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 }
 
 /// Rejects a tensor with elements outside of the memory of its storage (R23, R26, R32): the storage was shrunk, or it
-/// has no memory, as for a FakeTensor, a wrapper, a functional tensor or a zero tensor. For storage without
+/// has no memory, as for a FakeTensor, a wrapper, a functional tensor or a ZeroTensor. For storage without
 /// memory, PyTorch exports NULL plus the storage offset as the address, which `validate` cannot detect.
 ///
 /// The storage of a plain, shared tensor is queried only for addresses below 2^46, because the query is slow compared
