@@ -15,7 +15,7 @@ struct ihipStream_t;
 
 namespace ferry::inline v0 {
 
-/// Identifies the stream of a handshake (R43–R46): no stream, no synchronisation, the legacy default stream, the
+/// Identifies the stream of an exchange (R43–R46): no stream, no synchronisation, the legacy default stream, the
 /// per-thread default stream, or a stream handle. The last three belong to a family of devices: CUDA, ROCm, or another
 /// device type. Does not own the stream.
 ///
@@ -60,13 +60,13 @@ class stream_token {
     [[nodiscard]] static constexpr stream_token cuda_legacy_default(std::int32_t device_id) noexcept {
         return {kind::legacy_default, device_type::cuda, 1, device_id};
     }
-    /// Returns the token of CUDA's per-thread default stream of the calling thread.
+    /// Returns the token of CUDA's per-thread default stream, which differs between the threads that use the token.
     ///
     /// \return  token without a device; exchanges add the device of the tensor
     [[nodiscard]] static constexpr stream_token cuda_per_thread_default() noexcept {
         return {kind::per_thread_default, device_type::cuda, 2};
     }
-    /// Returns the token of a device's per-thread default stream of the calling thread.
+    /// Returns the token of a device's per-thread default stream, which differs between the threads that use the token.
     ///
     /// \param device_id  id of the device; an exchange of data on another device throws errc::stream
     /// \return           token of that stream
@@ -87,7 +87,7 @@ class stream_token {
     // clang-format on
     template <std::integral Int>
     // clang-format off
-    static stream_token cuda(Int) FERRY_DELETED("streams are not integers: use cuda_legacy_default(), cuda_per_thread_default() or pass the cudaStream_t");
+    static stream_token cuda(Int) FERRY_DELETED("streams are not integers: use cuda_legacy_default() or cuda_per_thread_default(), or pass the cudaStream_t");
     // clang-format on
 
     /// Returns the token of ROCm's default stream.

@@ -26,12 +26,13 @@ class stream_ref {
     // clang-format on
     template <std::integral Int>
     // clang-format off
-    stream_ref(Int) FERRY_DELETED("an integer is not a stream: use stream_ref::legacy_default(), per_thread_default() or pass the cudaStream_t");
+    stream_ref(Int) FERRY_DELETED("an integer is not a stream: use stream_ref::legacy_default() or per_thread_default(), or pass the cudaStream_t");
     // clang-format on
 
     /// Returns the legacy default stream of the current device.
     [[nodiscard]] static stream_ref legacy_default() noexcept { return {cudaStreamLegacy}; }
-    /// Returns the calling thread's default stream of the current device.
+    /// Returns the per-thread default stream of the current device, which differs between the threads that use the
+    /// reference.
     [[nodiscard]] static stream_ref per_thread_default() noexcept { return {cudaStreamPerThread}; }
 
     /// Returns the handle.

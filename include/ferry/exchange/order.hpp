@@ -22,7 +22,7 @@ template <class BackEnd>
 
 }  // namespace detail
 
-/// Makes work queued on `to` after this call run after the work queued on `from` before this call (R43).
+/// Makes later work on `to` wait for all work that is already queued on `from` (R43).
 ///
 /// Does not call the back end when the streams are equal, or when either token identifies no stream. Does not block the
 /// host.

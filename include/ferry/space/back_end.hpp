@@ -38,8 +38,8 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or completes it before returning when `on` names no
 ///   stream. On return, source memory of type cpu may be reused; the destination is complete when the work queued on
 ///   `on` has run. May return a bool: true means that the copy is complete. On failure, nothing is queued.
-/// - `order(from, to)`: makes work queued on `to` after this call run after the work queued on `from` before this call.
-///   Does not block the host.
+/// - `order(from, to)`: makes later work on `to` wait for all work that is already queued on `from`. Does not block the
+///   host.
 /// - `wait(on)`: blocks the host until the work queued on `on` has run; never synchronises a whole device. Even if it
 ///   fails, no work queued on `on` runs after the call, so that the caller can free the memory that the work uses.
 template <class B>
