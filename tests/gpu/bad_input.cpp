@@ -79,10 +79,11 @@ void refuses_all(BackEnd& b) {
     INFO("streams of another kind");
     said(array.first(), gpu, [&](auto& p) {
         refused(errc::stream, p, exchange({.stream = stream_token::rocm_default()}, s.token()),
-                {"another type of device"});
+                {"a different type of device"});
     });
-    said(array.first(), gpu,
-         [&](auto& p) { refused(errc::stream, p, to_host(stream_token::rocm_default()), {"another type of device"}); });
+    said(array.first(), gpu, [&](auto& p) {
+        refused(errc::stream, p, to_host(stream_token::rocm_default()), {"a different type of device"});
+    });
     INFO("a null stream");
     said(array.first(), gpu,
          [&](auto& p) { refused(errc::stream, p, to_host(ferry::cuda::stream_ref{cudaStream_t{}}), {"R44"}); });

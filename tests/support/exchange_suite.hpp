@@ -373,10 +373,10 @@ TEST_CASE_TEMPLATE("R43: streams of another device family are rejected on both s
     auto theirs = w.closed(World::gpu, w.theirs);
     auto const foreign = w.foreign_stream();
     fails(errc::stream, [&] { (void)ferry::to_dlpack(theirs.array, {.stream = foreign}, w.back_end); },
-          {"another type of device"});
+          {"a different type of device"});
     theirs.array.ready_on = foreign;
     fails(errc::stream, [&] { (void)ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end); },
-          {"another type of device"});
+          {"a different type of device"});
     w.probe([](auto& sim) { CHECK(sim.calls() == 0); });
     theirs.gate.open();
 }

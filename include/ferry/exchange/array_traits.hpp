@@ -23,7 +23,7 @@ namespace ferry::inline v0 {
 ///   read-only view, unless copies of T are handles to the same elements. The extents and strides of the view must
 ///   exist as long as the array; an `inplace_view<N>` contains them. Fails for arrays that are not one tensor on one
 ///   device, such as sharded or sparse ones (R41).
-/// - `Owner share(T const&)`: returns another owner of the same memory; needed to export lvalues.
+/// - `Owner share(T const&)`: returns another owner of the same memory; required to export lvalues without a copy.
 /// - `T adopt(managed_tensor)` or `T adopt(managed_tensor&&)`: takes ownership of a tensor without a copy. With a
 ///   second parameter, `T adopt(managed_tensor, stream_token)`, it receives the stream on which the data is ready, or
 ///   ferry::already_ready if no work is pending; `ready_on` of the array must return that stream. If both exist, ferry
@@ -108,8 +108,8 @@ concept shareable = viewable<Array> && requires(Array const& a) {
                           std::remove_cvref_t<decltype(array_traits<std::remove_cv_t<Array>>::share(a))>>;
 };
 
-/// array_traits<T>::owns is false: the elements belong to another object, such as those of a span, and an rvalue does
-/// not keep them alive (D13). A view is not required.
+/// array_traits<T>::owns is false: the elements belong to another object, as they do for a span, and an rvalue does not
+/// keep them alive (D13). A view is not required.
 template <class Array>
 concept non_owning = requires {
     requires std::same_as<decltype(array_traits<std::remove_cv_t<Array>>::owns), bool const>;

@@ -169,7 +169,7 @@ template <class Other, class From, class... Rest>
 Other from_dlpack(From&&, request const& = {}, Rest&&...) FERRY_DELETED("this type cannot import a tensor: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>");
 template <class Consumer, class View, class... Rest>
     requires(std::derived_from<std::remove_cvref_t<View>, tensor_view> && !detail::may_export<View>)
-Consumer from_dlpack(View&&, Rest&&...) FERRY_DELETED("a view owns no memory that a tensor could share: import its owner, or a copy, from_dlpack<T>(to_dlpack(view, {.copy = ferry::copy_policy::always}))");
+Consumer from_dlpack(View&&, Rest&&...) FERRY_DELETED("a view owns no memory that a tensor could share: import its owner, or a copy: from_dlpack<T>(to_dlpack(view, {.copy = ferry::copy_policy::always}))");
 template <class Consumer, class Other, class... Rest>
     requires(!detail::may_export<Other> && !std::same_as<std::remove_cvref_t<Other>, managed_tensor> &&
              !std::derived_from<std::remove_cvref_t<Other>, tensor_view>)

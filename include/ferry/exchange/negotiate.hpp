@@ -100,8 +100,8 @@ namespace detail {
 
 /// Decides how to perform an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57).
 ///
-/// A pure function of its arguments. An error is a decision to refuse. Always inlined, so that the compiler evaluates
-/// the decision for constant requests.
+/// A pure function of its arguments. Errors are returned as action::refuse. Always inlined, so that the compiler
+/// evaluates the decision for constant requests.
 ///
 /// \param props  properties of the producer's tensor
 /// \param req    request of the consumer
@@ -129,7 +129,7 @@ namespace detail {
     if (!fits(req.stream, d.to.type))  // mutant: r46_r48_stream_fits
         return refuse(errc::stream, d.to.type == device_type::cpu
                                         ? "CPU memory has no streams: omit the stream (R46, R48)"
-                                        : "the stream belongs to another type of device than the target: pass a "
+                                        : "the stream belongs to a different type of device than the target: pass a "
                                           "stream of the target device (R43–R45)");
 
     if (req.stream.is_default_of_other(d.to))  // mutant: r48_default_of_other
@@ -202,8 +202,8 @@ namespace detail {
         if (!fits(ready, props.where.type))  // mutant: r43_family
             return refuse(
                 errc::stream,
-                "the stream on which the data is ready belongs to another type of device than the data: pass a stream "
-                "of the device of the data (R43–R45)");
+                "the stream on which the data is ready belongs to a different type of device than the data: pass a "
+                "stream of the device of the data (R43–R45)");
         if (ready.is_default_of_other(props.where))  // mutant: r43_ready_of_other
             return refuse(errc::stream,
                           "stream of another device: the data is ready on the default stream of a device other than "

@@ -36,8 +36,8 @@ namespace ferry::inline v0 {
 /// \param array  array; an rvalue is unchanged if the export fails before the move. A copy that is queued on a stream
 ///               keeps its source alive (R50), except for an array that does not own its memory and for an lvalue
 ///               without `share`: their memory must stay valid until the work on the stream is complete.
-///               Without a stream in the request, copies of device memory are queued on the default stream (R44); for
-///               these two kinds of arrays, they are complete on return.
+///               Without a stream in the request, copies of device memory are queued on the default stream (R44);
+///               copies of these two kinds of arrays are complete on return.
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors
@@ -120,8 +120,8 @@ template <class BackEnd = host_back_end const&>
     });
 }
 
-/// Copies to new memory the elements of a view, which has no owner and cannot be shared, or of a tensor that the caller
-/// keeps (R53).
+/// Copies the elements of a view, or of a tensor that the caller keeps, to new memory (R53). A view has no owner, so it
+/// cannot be shared.
 ///
 /// The copy is compact and writable, and has the flag is_copied (R12). Without a stream in the request, it is complete
 /// on return; otherwise, the function synchronises like the overload for arrays.

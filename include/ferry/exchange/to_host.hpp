@@ -1,4 +1,4 @@
-// ferry: exports to the host that are complete on return.
+// ferry: imports to the host that are complete on return.
 #pragma once
 
 #include <ferry/base/result.hpp>
