@@ -139,8 +139,8 @@ struct array_traits<at::Tensor> {
         // The address of a tensor without memory is NULL plus the storage offset, which `validate` cannot detect.
         if (t.numel() != 0 && t.has_storage()) {
             if (t.storage().data() == nullptr)
-                fail_torch(errc::null_data, "has elements and no memory: its storage was resized to 0, or it is a zero "
-                                            "tensor: export a tensor with memory");
+                fail_torch(errc::null_data, "has elements and no memory: its storage was resized to 0, or it is a "
+                                            "ZeroTensor: export a tensor with memory");
             if (at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize(),
                                                  static_cast<std::size_t>(t.storage_offset())) > t.storage().nbytes())
                 fail_torch(errc::null_data, "has elements beyond the end of its storage, which was resized: export a "
@@ -234,7 +234,7 @@ struct array_traits<at::Tensor> {
         return at::empty(at::IntArrayRef{shape.data(), shape.size()},
                          at::TensorOptions{}.dtype(detail::torch_type_of(type)).device(detail::torch_device(d)));
     }
-    /// Returns the stream on which work on a tensor is pending: PyTorch's current stream of the calling thread.
+    /// Returns the stream on which work on a tensor is pending: the current PyTorch stream of the calling thread.
     ///
     /// \param t  tensor
     /// \return   stream of the tensor's device; already_ready on the host
@@ -242,7 +242,7 @@ struct array_traits<at::Tensor> {
         auto const on = detail::torch_stream(t.device());
         return on.names_stream() ? on : already_ready;
     }
-    /// Returns PyTorch's current stream of the calling thread.
+    /// Returns the current PyTorch stream of the calling thread.
     ///
     /// \param d  device
     /// \return   stream of the device; none for devices other than CUDA and ROCm

@@ -308,7 +308,8 @@ template <class T, class BackEnd>
 /// tensor has been released exactly once, and a capsule that was not consumed is unchanged.
 ///
 /// \tparam T  consumer
-/// \param x    object with `__dlpack__`, an exchange table or a protocol of the back end, or a capsule
+/// \param x    DLPack capsule, or object with `__dlpack__`, `__dlpack_c_exchange_api__` or another protocol that the
+///             back end imports
 /// \param req  request
 /// \param b    back end that copies, orders and waits
 /// \return     array

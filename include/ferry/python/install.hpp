@@ -134,8 +134,8 @@ struct FERRY_HIDDEN methods {
 /// Adds the DLPack protocol to a Python type: `__dlpack__`, `__dlpack_device__`, `__dlpack_c_exchange_api__`, and a
 /// static method `from_dlpack(x, /, *, device=None, copy=None)`.
 ///
-/// Requires the GIL and the main interpreter, because the exchange table and cached Python objects exist until the
-/// process ends. Call it during the initialisation of the module.
+/// Requires the GIL and the main interpreter, because the DLPackExchangeAPI struct and cached Python objects exist
+/// until the process ends. Call it during the initialisation of the module.
 ///
 /// \tparam T        array type whose array_traits has view, share and adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only

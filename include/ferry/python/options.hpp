@@ -40,8 +40,8 @@ template <class BackEnd>
 struct through {};
 
 /// An argument with options, for the signature of a bound function: `argument<typed_view<float const, 2>,
-/// copies<copy_policy::never>>`. `*` and `->` access the value. The data remains valid for as long as the data
-/// of a parameter of type T.
+/// copies<copy_policy::never>>`. `*` and `->` access the value. The data remains valid for as long as it
+/// would for a parameter of type T without options.
 ///
 /// \tparam T        type of the argument
 /// \tparam Options  options, each at most once

@@ -77,7 +77,7 @@ struct loop_nest {
     /// Removes the innermost dimension when its units are adjacent in both layouts.
     ///
     /// \param unit  size of a unit
-    /// \return      size of the unit that replaces the run; `unit` when no dimension was removed
+    /// \return      size of the merged unit; `unit` when no dimension was removed
     [[nodiscard]] constexpr std::int64_t absorb_run(std::int64_t unit) noexcept {
         if (rank == 0 || dst_strides[rank - 1] != unit || src_strides[rank - 1] != unit) return unit;
         return unit * extents[--rank];

@@ -21,7 +21,7 @@ enum class layout : std::uint8_t {
 
 /// A requirement on the order of the elements in memory, known at run time.
 enum class contiguity : std::uint8_t {
-    any,           ///< none: any strides
+    any,           ///< no requirement; any strides
     row_major,     ///< compact, with the last dimension contiguous
     column_major,  ///< compact, with the first dimension contiguous
     either         ///< compact, row-major or column-major
