@@ -68,7 +68,7 @@ class copier {
    public:
     /// Constructs a copier without starting threads or calling CUDA.
     ///
-    /// \param options  bounds of threads and memory
+    /// \param options  limits on threads and memory
     explicit copier(copier_options const& options = {})
         : pack_{options.pack},
           processors_{static_cast<int>(std::thread::hardware_concurrency())},

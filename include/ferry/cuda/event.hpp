@@ -60,7 +60,7 @@ class event {
 
     /// Returns the handle, owned by this object.
     [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }
-    /// Records all work queued on a stream so far, in place of an earlier record. Does not block.
+    /// Records this event on a stream, after all work queued there so far. Replaces any earlier record. Does not block.
     ///
     /// \param s  stream of the event's device
     /// \throws error  errc::stream, capturing; errors of CUDA

@@ -151,8 +151,8 @@ class exported_allocation {
     /// Returns the description that importers need to open the memory.
     [[nodiscard]] wire::memory const& description() const noexcept { return description_; }
 
-    /// Makes a stream of this process wait until the data is ready; other processes open the event. Without a stream,
-    /// blocks the host.
+    /// Makes a stream of this process wait until the data is ready. Other processes open the event and wait for it
+    /// themselves. Without a stream, blocks the host.
     ///
     /// \param on  stream that waits, {} for the host, or stream_token::no_sync() to do nothing
     /// \throws error  errc::stream, capturing; errors of CUDA
@@ -202,8 +202,8 @@ class opened_allocation {
     /// Takes ownership of a mapping.
     ///
     /// \param mapping       mapping to own
-    /// \param event_device  this process's ordinal of the exporter's device, to which all events belong; the mapping
-    ///                      may be on another device
+    /// \param event_device  ordinal, in this process, of the exporter's device, to which all events belong; the
+    ///                      mapping may be on another device
     /// \param offset        offset of the data in the mapping, in bytes
     /// \param events        events of this process
     opened_allocation(detail::any_mapping mapping, std::int32_t event_device, std::size_t offset,
@@ -407,8 +407,8 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
                 ferry::detail::fail(
                     errc::permission, "ferry::ipc::attach",
                     message{
-                        "the memory pool's file descriptor is missing: pass the one that came over the socket with "
-                        "this descriptor"});
+                        "the memory pool's file descriptor is missing: pass the file descriptor that was "
+                        "received over the socket together with this ferry descriptor"});
             return pools_.open([&] { return imported_memory{imported_pool{how.file, device_id}, handle}; });
         }();
         void const* const base = detail::visit_mapping(mapping, [](auto const& open) { return open.data(); });

@@ -40,7 +40,7 @@ class ipc_event {
     /// Opens an event of another process.
     ///
     /// \param from       the exporter's handle
-    /// \param device_id  this process's ordinal of the exporter's device
+    /// \param device_id  ordinal of the exporter's device in this process
     /// \param where      source location reported by errors
     /// \throws error  errc::stale_handle, same_process, unsupported_platform, device; errors of CUDA
     ipc_event(ipc_handle const& from, std::int32_t device_id,
@@ -79,7 +79,7 @@ class ipc_event {
         std::memcpy(out.data(), &handle, sizeof out);
         return out;
     }
-    /// Records all work queued on a stream so far, in place of an earlier record. Does not block.
+    /// Records this event on a stream, after all work queued there so far. Replaces any earlier record. Does not block.
     ///
     /// \param s  stream of the event's device
     /// \throws error  errc::stream, capturing; errors of CUDA

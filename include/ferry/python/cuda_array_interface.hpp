@@ -49,7 +49,7 @@ namespace detail {
     device const dev = has_elements ? cuda::device_of_pointer(array->first) : detail::current_device();
     if (dev.type == device_type::cpu)
         ferry::detail::fail(errc::foreign_pointer, "__cuda_array_interface__",
-                            message{"the pointer is not CUDA memory: expected device, managed or pinned memory"});
+                            message{"the address is not in CUDA memory: expected device, managed or pinned memory"});
     return detail::imported{make_managed(owned_object::share(x), array->view(dev)), array->ready.on_device(dev)};
 }
 

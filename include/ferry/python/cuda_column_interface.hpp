@@ -23,9 +23,9 @@ namespace ferry::inline v0::python {
 /// \return    the column; std::nullopt if the object has no `__cuda_array_interface__`
 /// \throws error_is_set  BufferError: big-endian elements, a type without a DLPack data type, strides that are not
 ///                       multiples of the element size, or a mask of another type;  ValueError: a malformed interface
-/// \throws error         errc::rank, dtype, shape: not a column of numbers or bools with one flag per element;
-///                       device: the mask is on another device;  foreign_pointer: not CUDA memory;  no_driver: no CUDA
-///                       driver;  no_backend: the back end does not reach the device
+/// \throws error         errc::rank or dtype: not a one-dimensional array of numbers or bools;  shape: not one flag
+///                       for each element in the mask;  device: the mask is on another device;  foreign_pointer: not
+///                       CUDA memory;  no_driver: no CUDA driver;  no_backend: the back end does not reach the device
 /// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
@@ -34,7 +34,8 @@ template <class BackEnd>
         device const dev = cuda::device_of_pointer(first);
         if (dev.type == device_type::cpu)
             ferry::detail::fail(errc::foreign_pointer, "__cuda_array_interface__",
-                                message{"the pointer is not CUDA memory: expected device, managed or pinned memory"});
+                                message{"the address is not in CUDA memory: expected device, managed or pinned "
+                                        "memory"});
         return dev;
     };
     return detail::column_of_array(x, device_of, b, on);
