@@ -72,7 +72,7 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
                                                      std::source_location where = std::source_location::current()) {
     if (auto const* const why = detail::why_not_exportable(a))
         ferry::detail::fail(errc::not_exportable, "ferry::cuda::handle_of_allocation",
-                            message{why} << " (copy_policy::if_needed does)", where);
+                            message{why} << "; an export with copy_policy::if_needed makes this copy", where);
     device_guard const on{a.device_id};
     detail::relaxed_capture_mode const relaxed{detail::driver()};
     cudaIpcMemHandle_t handle;

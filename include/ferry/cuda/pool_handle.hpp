@@ -40,7 +40,8 @@ namespace ferry::inline v0::cuda {
         detail::ignore(e);
         ferry::detail::fail(
             errc::not_exportable, "ferry::cuda::descriptor_of_pool",
-            message{"the pool has no file descriptor: allocate from pool{device, pool::sharing::posix_fd}, or copy"},
+            message{"the pool has no file descriptor: allocate from pool{device, pool::sharing::posix_fd}, or copy the "
+                    "memory"},
             where);
     }
     check(e, "cudaMemPoolExportToShareableHandle", where);

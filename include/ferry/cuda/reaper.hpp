@@ -17,8 +17,8 @@
 namespace ferry::inline v0::cuda {
 
 /// Holds tensors that queued work still uses (R50), and releases them after that work has completed: in `poll`, on the
-/// calling thread, and in the destructor, which waits. Deleters never run on a thread of CUDA. Thread-safe, except for
-/// the destructor. Not movable.
+/// calling thread, and in the destructor, which waits. Deleters never run on a thread that CUDA created. Thread-safe,
+/// except for the destructor. Not movable.
 class reaper {
    public:
     reaper() = default;

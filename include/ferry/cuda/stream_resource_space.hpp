@@ -43,9 +43,9 @@ concept stream_last_resource = requires(R& r, void* p, std::size_t n, cudaStream
 
 }  // namespace detail
 
-/// A stream-ordered memory resource, recognised by its member functions: those of `cuda::mr` and RMM, and user-defined
-/// ones. Its stream type must be constructible from cudaStream_t. It need not have a particular base class or specify
-/// a device.
+/// A stream-ordered memory resource from `cuda::mr`, from RMM, or user-defined, recognised by its member functions. Its
+/// stream type must be constructible from cudaStream_t. It need not have a particular base class or specify a
+/// device.
 template <class R>
 concept stream_ordered_resource =
     detail::stream_first_resource<R> || detail::async_resource<R> || detail::stream_last_resource<R>;

@@ -28,8 +28,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A Thrust vector, recognised by its members: device_vector, host_vector (also with pinned allocators),
-/// universal_vector, universal_host_pinned_vector. The host need not be able to access the elements.
+/// A Thrust vector: device_vector, host_vector (also with pinned allocators), universal_vector or
+/// universal_host_pinned_vector. Recognised by its members. The host need not be able to access the elements.
 template <class V>
 concept thrust_vector = element<typename V::value_type> && requires(V& v, V const& c) {
     { thrust::raw_pointer_cast(v.data()) } -> std::same_as<typename V::value_type*>;
