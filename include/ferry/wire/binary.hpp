@@ -166,50 +166,77 @@ inline void take_fields(reader in, node& n) {
     return d;
 }
 
+[[nodiscard]] inline std::vector<std::byte> write_bytes(descriptor const& d, caller by) {
+    if (!check(d, by)) return {};
+    writer out{by};
+    out.put(magic), out.put(major_version), out.put(minor_version);
+    put(out, d.from);
+    for (auto const& m : d.memories) put(out, m);
+    if (auto const* t = std::get_if<tensor>(&d.root)) put(out, *t);
+    if (auto const* n = std::get_if<node>(&d.root)) put(out, *n, tag::column);
+    out.put(crc32c(out.written()));
+    return std::move(out).release();
+}
+
+[[nodiscard]] inline descriptor read_bytes(std::span<std::byte const> bytes, caller by) {
+    reader in{bytes, by};
+    descriptor d;
+    if (in.take<std::uint32_t>("the magic") != magic)
+        return by.refuse("the first four bytes are not FRYD: this is no descriptor"), d;
+    d.major = in.take<std::uint16_t>("the major version");
+    d.minor = in.take<std::uint16_t>("the minor version");
+    if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest may be anything
+    if (bytes.size() < header_size + checksum_size)
+        return by.refuse("truncated: ", std::uint64_t{bytes.size()}, " bytes hold no checksum"), d;
+    auto const body = bytes.size() - checksum_size;
+    auto const said = little_endian(bytes.data() + body), found = crc32c(bytes.first(body));
+    if (said != found)  // mutant: wire_checksum
+        return by.refuse("the checksum is ", said, ", and the bytes before it give ", found,
+                         ": truncated, or changed on the way"),
+               d;
+    d = take_records({bytes.first(body), by, header_size}, std::move(d));
+    static_cast<void>(check(d, by));
+    return d;
+}
+
 }  // namespace detail
 
 /// The descriptor as bytes, of this ferry's minor version. Pure; does not synchronise.
 ///
+/// \param d      descriptor
+/// \param where  source location of the caller
+/// \return       bytes; `try_to_bytes` returns the bytes or the error
 /// \throws error  errc::bad_descriptor, as `check`: what would not be read is not written. std::bad_alloc.
+#if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline std::vector<std::byte> to_bytes(descriptor const& d,
                                                      std::source_location where = std::source_location::current()) {
-    detail::caller const by{"ferry::wire::to_bytes", where};
-    detail::check(d, by);
-    detail::writer out{by};
-    out.put(detail::magic), out.put(major_version), out.put(minor_version);
-    put(out, d.from);
-    for (auto const& m : d.memories) put(out, m);
-    if (auto const* t = std::get_if<tensor>(&d.root)) put(out, *t);
-    if (auto const* n = std::get_if<node>(&d.root)) put(out, *n, detail::tag::column);
-    out.put(crc32c(out.written()));
-    return std::move(out).release();
+    return detail::write_bytes(d, {"ferry::wire::to_bytes", where});
+}
+#endif
+[[nodiscard]] inline result<std::vector<std::byte>> try_to_bytes(
+    descriptor const& d, std::source_location where = std::source_location::current()) {
+    return ferry::detail::attempt<std::vector<std::byte>>(
+        "ferry::wire::to_bytes", where, [&](detail::caller by) { return detail::write_bytes(d, by); });
 }
 
 /// The descriptor in some bytes, of any minor version of this major. Checked by `check`, so that what comes out is safe
 /// to open. Reads nothing beyond `bytes`; time and memory are linear in their number. Pure; does not synchronise.
 ///
+/// \param bytes  bytes
+/// \param where  source location of the caller
+/// \return       descriptor; `try_from_bytes` returns the descriptor or the error
 /// \throws error  errc::bad_descriptor: another major, truncated, a wrong checksum, a bound that does not hold; the
 ///                message says which, and the byte or the field. std::bad_alloc.
+#if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline descriptor from_bytes(std::span<std::byte const> bytes,
                                            std::source_location where = std::source_location::current()) {
-    detail::caller const by{"ferry::wire::from_bytes", where};
-    detail::reader in{bytes, by};
-    if (in.take<std::uint32_t>("the magic") != detail::magic)
-        by.refuse("the first four bytes are not FRYD: this is no descriptor");
-    descriptor d;
-    d.major = in.take<std::uint16_t>("the major version");
-    d.minor = in.take<std::uint16_t>("the minor version");
-    if (d.major != major_version) detail::check(d, by);  // the rest may be anything
-    if (bytes.size() < detail::header_size + detail::checksum_size)
-        by.refuse("truncated: ", std::uint64_t{bytes.size()}, " bytes hold no checksum");
-    auto const body = bytes.size() - detail::checksum_size;
-    auto const said = detail::little_endian(bytes.data() + body), found = crc32c(bytes.first(body));
-    if (said != found)  // mutant: wire_checksum
-        by.refuse("the checksum is ", said, ", and the bytes before it give ", found,
-                  ": truncated, or changed on the way");
-    d = detail::take_records({bytes.first(body), by, detail::header_size}, std::move(d));
-    detail::check(d, by);
-    return d;
+    return detail::read_bytes(bytes, {"ferry::wire::from_bytes", where});
+}
+#endif
+[[nodiscard]] inline result<descriptor> try_from_bytes(std::span<std::byte const> bytes,
+                                                       std::source_location where = std::source_location::current()) {
+    return ferry::detail::attempt<descriptor>("ferry::wire::from_bytes", where,
+                                              [&](detail::caller by) { return detail::read_bytes(bytes, by); });
 }
 
 }  // namespace ferry::inline v0::wire

@@ -1,7 +1,7 @@
 // ferry: a descriptor as JSON, for readers in other languages and for people. docs/schema/descriptor-1.json is its
 // schema. The only header that needs nlohmann/json, and part of no umbrella. Where memory runs out that library may end
-// the process, for its destructors allocate; the binary form only throws std::bad_alloc. length: both directions of one
-// format, of which every field stands here once for each.
+// the process, for its destructors allocate; the binary form only throws std::bad_alloc.
+// length: both directions of one format, of which every field stands here once for each.
 #pragma once
 
 #include <ferry/wire/check.hpp>
@@ -94,7 +94,7 @@ inline constexpr int max_json_depth = 4 * max_depth;
     return crc32c(std::as_bytes(std::span{text}));
 }
 
-/// A value of a parsed document, and where it stands.
+/// A value of a parsed document, and where it stands. After an error it may give any value.
 class json_value {
    public:
     json_value(json const& value, place const& here, caller const& by) noexcept
@@ -104,16 +104,16 @@ class json_value {
     [[nodiscard]] json_value operator[](char const* key) const {
         if (!value_->is_object()) refuse("an object");
         auto const at = value_->find(key);
-        if (at == value_->end()) by_->refuse(here_ / key, " is missing");
-        return {*at, here_ / key, *by_};
+        bool const is_there = at != value_->end() || by_->refuse(here_ / key, " is missing");
+        return {is_there ? *at : *value_, here_ / key, *by_};
     }
     [[nodiscard]] bool has(char const* key) const {
         if (!value_->is_object()) refuse("an object");
         return value_->contains(key);
     }
     [[nodiscard]] bool is_null() const noexcept { return value_->is_null(); }
-    [[nodiscard]] std::string const& text() const {
-        if (!value_->is_string()) refuse("a string");
+    [[nodiscard]] std::string_view text() const {
+        if (!value_->is_string()) return refuse("a string"), std::string_view{};
         return value_->get_ref<std::string const&>();
     }
     [[nodiscard]] std::vector<std::byte> bytes() const {
@@ -122,7 +122,7 @@ class json_value {
         return out;
     }
     [[nodiscard]] uuid id() const {
-        uuid out;
+        uuid out{};
         if (!from_text(text(), out)) refuse("a UUID: 8, 4, 4, 4 and 12 hexadecimal digits, joined by `-`");
         return out;
     }
@@ -145,7 +145,7 @@ class json_value {
     /// Calls `f` with each item of an array.
     template <class F>
     void for_each(F f) const {
-        if (!value_->is_array()) refuse("an array");
+        if (!value_->is_array()) return refuse("an array");
         for (std::size_t i = 0; i < value_->size(); ++i) f(json_value{(*value_)[i], here_ / i, *by_});
     }
     [[nodiscard]] std::vector<std::int64_t> integers() const {
@@ -168,7 +168,7 @@ class json_value {
     }
 
    private:
-    [[noreturn]] FERRY_COLD void refuse(char const* wanted) const { by_->refuse(here_, " is not ", wanted); }
+    FERRY_COLD void refuse(char const* wanted) const { by_->refuse(here_, " is not ", wanted); }
 
     json const* value_;
     place here_;
@@ -177,7 +177,7 @@ class json_value {
 
 [[nodiscard]] inline memory read_memory(json_value const& in) {
     memory m;
-    auto const& kind = in["kind"].text();
+    auto const kind = in["kind"].text();
     m.kind = memory_kind{0xff};
     for (auto const known :
          {memory_kind::none, memory_kind::host_shared, memory_kind::cuda_legacy, memory_kind::cuda_pool})
@@ -228,74 +228,135 @@ class json_value {
     return n;
 }
 
-/// The document, of bounded depth. Of two equal keys the last counts, as with most readers.
-[[nodiscard]] inline json parse(std::string_view text, caller const& by) {
-    auto const bounded = [&](int depth, json::parse_event_t, json const&) {
-        // mutant: wire_json_depth
-        if (depth > max_json_depth) by.refuse("the document is nested deeper than ", max_json_depth);
-        return true;
-    };
-    try {
-        return json::parse(text.begin(), text.end(), bounded);
-    } catch (json::exception const& e) {
-        by.refuse("this is no JSON: ", e.what());
+/// Builds a document of bounded depth from the events of nlohmann's parser, whose errors are an event. Of two equal
+/// keys the last counts, as with most readers.
+class json_builder {
+   public:
+    explicit json_builder(caller const& by) noexcept : by_{by} {}
+    json document{};
+
+    bool null() { return put(nullptr) != nullptr; }
+    bool boolean(bool value) { return put(value) != nullptr; }
+    bool number_integer(json::number_integer_t value) { return put(value) != nullptr; }
+    bool number_unsigned(json::number_unsigned_t value) { return put(value) != nullptr; }
+    bool number_float(json::number_float_t value, std::string const&) { return put(value) != nullptr; }
+    bool string(std::string& value) { return put(std::move(value)) != nullptr; }
+    bool binary(json::binary_t&) { return false; }  // no event of JSON
+    bool start_object(std::size_t) { return open(json::object()); }
+    bool start_array(std::size_t) { return open(json::array()); }
+    bool key(std::string& key) { return key_ = std::move(key), true; }
+    bool end_object() { return open_.pop_back(), true; }
+    bool end_array() { return open_.pop_back(), true; }
+    bool parse_error(std::size_t, std::string const&, json::exception const& e) {
+        return by_.refuse("this is no JSON: ", e.what());
     }
+
+   private:
+    /// Null where the document is too deep.
+    json* put(json value) {
+        auto const depth = static_cast<int>(open_.size());
+        if (depth > max_json_depth)  // mutant: wire_json_depth
+            return by_.refuse("the document is nested deeper than ", max_json_depth), nullptr;
+        json& to = depth == 0                 ? document
+                   : open_.back()->is_array() ? open_.back()->emplace_back()
+                                              : (*open_.back())[key_];
+        to = std::move(value);
+        return &to;
+    }
+    bool open(json value) {
+        auto* const at = put(std::move(value));
+        open_.push_back(at);
+        return at != nullptr;
+    }
+
+    caller by_;
+    std::string key_{};
+    std::vector<json*> open_{};  // arrays and objects that have not ended, from the outermost
+};
+
+[[nodiscard]] inline std::string write_json(descriptor const& d, int indent, caller by) {
+    if (!check(d, by)) return {};
+    json out = {{"format", "ferry-descriptor"},
+                {"version", {{"major", major_version}, {"minor", minor_version}}},
+                {"from",
+                 {{"pid", d.from.pid},
+                  {"pid_namespace", number(d.from.pid_namespace)},
+                  {"start_time", number(d.from.start_time)},
+                  {"boot_id", to_text(d.from.boot_id)}}}};
+    auto& memories = out["memories"] = json::array();
+    for (auto const& m : d.memories) memories.push_back(written(m));
+    if (auto const* t = std::get_if<tensor>(&d.root)) out["tensor"] = written(*t);
+    if (auto const* n = std::get_if<node>(&d.root)) out["column"] = written(*n);
+    out["checksum"] = checksum_of(out);
+    return out.dump(indent);
+}
+
+[[nodiscard]] inline descriptor read_json(std::string_view text, caller by) {
+    descriptor d;
+    json_builder built{by};
+    if (!json::sax_parse(text.begin(), text.end(), &built)) return d;
+    json_value const in{built.document, place{}, by};
+    if (in["format"].text() != "ferry-descriptor")
+        return by.refuse("/format is not ferry-descriptor: this is another document"), d;
+    d.major = in["version"]["major"].integer<std::uint16_t>();
+    d.minor = in["version"]["minor"].integer<std::uint16_t>();
+    if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest may be anything
+    in.check_numbers();
+    auto const said = in["checksum"].integer<std::uint32_t>();
+    built.document.erase("checksum");
+    if (auto const found = checksum_of(built.document); said != found)  // mutant: wire_json_checksum
+        by.refuse("/checksum is ", said, ", and the rest of the document gives ", found, ": changed on the way");
+    auto const from = in["from"];
+    d.from = {from["pid"].integer<std::uint32_t>(), from["pid_namespace"].integer<std::uint64_t>(),
+              from["start_time"].integer<std::uint64_t>(), from["boot_id"].id()};
+    in["memories"].for_each([&](json_value const& m) { d.memories.push_back(read_memory(m)); });
+    if (in.has("tensor") == in.has("column")) by.refuse("the document must have one of /tensor and /column");
+    if (in.has("tensor")) d.root = read_tensor(in["tensor"]);
+    else if (in.has("column")) d.root = read_node(in["column"]);
+    static_cast<void>(check(d, by));
+    return d;
 }
 
 }  // namespace detail
 
-/// The descriptor as JSON: on one line, or indented by so many spaces. Of this ferry's minor version. Pure.
+/// The descriptor as JSON, of this ferry's minor version. Pure.
 ///
+/// \param d       descriptor
+/// \param indent  number of spaces of an indentation; -1: one line
+/// \param where   source location of the caller
+/// \return        text; `try_to_json` returns the text or the error
 /// \throws error  errc::bad_descriptor, as `check`: what would not be read is not written. std::bad_alloc.
+#if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline std::string to_json(descriptor const& d, int indent = -1,
                                          std::source_location where = std::source_location::current()) {
-    detail::check(d, {"ferry::wire::to_json", where});
-    detail::json out = {{"format", "ferry-descriptor"},
-                        {"version", {{"major", major_version}, {"minor", minor_version}}},
-                        {"from",
-                         {{"pid", d.from.pid},
-                          {"pid_namespace", detail::number(d.from.pid_namespace)},
-                          {"start_time", detail::number(d.from.start_time)},
-                          {"boot_id", detail::to_text(d.from.boot_id)}}}};
-    auto& memories = out["memories"] = detail::json::array();
-    for (auto const& m : d.memories) memories.push_back(detail::written(m));
-    if (auto const* t = std::get_if<tensor>(&d.root)) out["tensor"] = detail::written(*t);
-    if (auto const* n = std::get_if<node>(&d.root)) out["column"] = detail::written(*n);
-    out["checksum"] = detail::checksum_of(out);
-    return out.dump(indent);
+    return detail::write_json(d, indent, {"ferry::wire::to_json", where});
+}
+#endif
+[[nodiscard]] inline result<std::string> try_to_json(descriptor const& d, int indent = -1,
+                                                     std::source_location where = std::source_location::current()) {
+    return ferry::detail::attempt<std::string>("ferry::wire::to_json", where,
+                                               [&](detail::caller by) { return detail::write_json(d, indent, by); });
 }
 
 /// The descriptor in a text of JSON, in any order and indentation, of any minor version of this major; keys that it
 /// does not know are covered by the checksum and otherwise ignored. Checked by `check`, so that what comes out is safe
 /// to open. Pure; time and memory are linear in the text.
 ///
+/// \param text   text
+/// \param where  source location of the caller
+/// \return       descriptor; `try_from_json` returns the descriptor or the error
 /// \throws error  errc::bad_descriptor: no JSON, another major, a missing or wrong member, a wrong checksum, a bound
 ///                that does not hold; the message has a JSON pointer to it. std::bad_alloc.
+#if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline descriptor from_json(std::string_view text,
                                           std::source_location where = std::source_location::current()) {
-    detail::caller const by{"ferry::wire::from_json", where};
-    auto document = detail::parse(text, by);
-    detail::json_value const in{document, detail::place{}, by};
-    if (in["format"].text() != "ferry-descriptor")
-        by.refuse("/format is not ferry-descriptor: this is another document");
-    descriptor d;
-    d.major = in["version"]["major"].integer<std::uint16_t>();
-    d.minor = in["version"]["minor"].integer<std::uint16_t>();
-    if (d.major != major_version) detail::check(d, by);  // the rest may be anything
-    in.check_numbers();
-    auto const said = in["checksum"].integer<std::uint32_t>();
-    document.erase("checksum");
-    if (auto const found = detail::checksum_of(document); said != found)  // mutant: wire_json_checksum
-        by.refuse("/checksum is ", said, ", and the rest of the document gives ", found, ": changed on the way");
-    auto const from = in["from"];
-    d.from = {from["pid"].integer<std::uint32_t>(), from["pid_namespace"].integer<std::uint64_t>(),
-              from["start_time"].integer<std::uint64_t>(), from["boot_id"].id()};
-    in["memories"].for_each([&](detail::json_value const& m) { d.memories.push_back(detail::read_memory(m)); });
-    if (in.has("tensor") == in.has("column")) by.refuse("the document must have one of /tensor and /column");
-    if (in.has("tensor")) d.root = detail::read_tensor(in["tensor"]);
-    else d.root = detail::read_node(in["column"]);
-    detail::check(d, by);
-    return d;
+    return detail::read_json(text, {"ferry::wire::from_json", where});
+}
+#endif
+[[nodiscard]] inline result<descriptor> try_from_json(std::string_view text,
+                                                      std::source_location where = std::source_location::current()) {
+    return ferry::detail::attempt<descriptor>("ferry::wire::from_json", where,
+                                              [&](detail::caller by) { return detail::read_json(text, by); });
 }
 
 }  // namespace ferry::inline v0::wire

@@ -23,7 +23,7 @@ constexpr ferry::data_type f32{type_code::float_, 32};
 constexpr std::int64_t most = INT64_MAX, least = INT64_MIN;
 
 void refuses(descriptor const& d, std::initializer_list<char const*> texts) {
-    support::fails(errc::bad_descriptor, [&] { check(d); }, texts);
+    support::both_fail(errc::bad_descriptor, [&] { check(d); }, [&] { return try_check(d); }, texts);
 }
 void refuses(memory m, std::initializer_list<char const*> texts) {
     refuses(describe(std::move(m), {.dtype = f32, .shape = {0}}), texts);

@@ -32,13 +32,13 @@ class reporter {
     /// For `try_f`: errors are written to `to`.
     constexpr reporter(record& to) noexcept : api_{nullptr}, to_{&to} {}
 
-    /// Reports an error. Returns false, or throws.
+    /// Reports an error. Returns false, or throws. A record keeps the first error.
     [[nodiscard]] FERRY_COLD friend bool report(reporter r, errc code, message const& text) {
 #if FERRY_HAS_EXCEPTIONS
         if (r.api_ != nullptr) fail(code, r.api_, text, r.where_);
 #endif
         // The casts prevent a warning of nvcc 13.0 about an unused result.
-        static_cast<void>(r.to_->outcome = error{code, r.to_->api, text, r.to_->where});
+        if (r.to_->outcome) static_cast<void>(r.to_->outcome = error{code, r.to_->api, text, r.to_->where});
         return false;
     }
     [[nodiscard]] FERRY_COLD friend bool report(reporter r, errc code, char const* text) {
@@ -49,7 +49,7 @@ class reporter {
 #if FERRY_HAS_EXCEPTIONS
         if (r.api_ != nullptr) throw e;
 #endif
-        static_cast<void>(r.to_->outcome = e);
+        if (r.to_->outcome) static_cast<void>(r.to_->outcome = e);
         return false;
     }
 

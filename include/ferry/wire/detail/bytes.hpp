@@ -43,7 +43,7 @@ class writer {
     }
 
    private:
-    [[noreturn]] FERRY_COLD void refuse_length(std::uint64_t n) const {
+    FERRY_COLD void refuse_length(std::uint64_t n) const {
         by_.refuse("a list or record of ", n, " bytes or items is longer than 32 bits can count");
     }
 
@@ -51,7 +51,8 @@ class writer {
     std::vector<std::byte> bytes_;
 };
 
-/// Reads from the front of some bytes, and refuses to read past their end.
+/// Reads from the front of some bytes, and refuses to read past their end. After an error it is at their end, and gives
+/// zeros and empty values.
 class reader {
    public:
     reader(std::span<std::byte const> bytes, caller const& by, std::size_t at = 0) noexcept
@@ -63,17 +64,17 @@ class reader {
     [[nodiscard]] T take(char const* what) {
         auto const raw = take_raw(sizeof(T), what);
         std::uint64_t value = 0;
-        for (std::size_t i = sizeof(T); i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(raw[i]);
+        for (std::size_t i = raw.size(); i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(raw[i]);
         return static_cast<T>(value);
     }
     /// How many items of at least `size` bytes follow; no more than there is room for, so that memory may be taken for
     /// them.
     [[nodiscard]] std::size_t take_count(std::size_t size, char const* what) {
         std::size_t const count = take<std::uint32_t>(what);
-        if (count > left() / size)  // mutant: wire_count
-            refuse(": truncated: ", what, " has ", std::uint64_t{count}, " items of ", std::uint64_t{size},
-                   " bytes, and ", std::uint64_t{left()}, " bytes are left");
-        return count;
+        if (count <= left() / size) return count;  // mutant: wire_count
+        refuse(": truncated: ", what, " has ", std::uint64_t{count}, " items of ", std::uint64_t{size}, " bytes, and ",
+               std::uint64_t{left()}, " bytes are left");
+        return 0;
     }
     [[nodiscard]] std::string take_text(char const* what) {
         auto const raw = take_raw(take_count(1, what), what);
@@ -92,16 +93,19 @@ class reader {
     }
 
     template <class... Parts>
-    [[noreturn]] FERRY_COLD void refuse(Parts const&... parts) const {
+    FERRY_COLD void refuse(Parts const&... parts) {
         by_.refuse("at byte ", std::uint64_t{at_}, parts...);
+        at_ = bytes_.size();
     }
 
    private:
     [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
     [[nodiscard]] std::span<std::byte const> take_raw(std::size_t size, char const* what) {
-        if (size > left())
+        if (size > left()) {
             refuse(": truncated: ", what, " needs ", std::uint64_t{size}, " bytes, and ", std::uint64_t{left()},
                    " are left");
+            return {};
+        }
         at_ += size;
         return bytes_.subspan(at_ - size, size);
     }

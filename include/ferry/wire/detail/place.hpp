@@ -1,10 +1,10 @@
 // ferry: where in a descriptor something is wrong, written as a JSON pointer; the binary form has the same fields.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 
 #include <cstdint>
-#include <source_location>
 
 namespace ferry::inline v0::wire::detail {
 
@@ -46,15 +46,16 @@ constexpr message& operator<<(message& out, place const& where) noexcept {
 }
 
 /// The public function and its caller, for the errors of the functions below it.
-struct caller {
-    char const* api;
-    std::source_location where;
+class caller : public ferry::detail::reporter {
+   public:
+    using reporter::reporter;
 
+    /// Returns false, or throws. The first error counts: a reader may go on with zeros and empty values.
     template <class... Parts>
-    [[noreturn]] FERRY_COLD void refuse(Parts const&... parts) const {
+    FERRY_COLD bool refuse(Parts const&... parts) const {
         message text;
         (text << ... << parts);
-        ferry::detail::fail(errc::bad_descriptor, api, text, where);
+        return report(*this, errc::bad_descriptor, text);
     }
 };
 

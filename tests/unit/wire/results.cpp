@@ -1,0 +1,80 @@
+// D17: the functions of wire/ that return a result. The tests of the other files compare every error with that of the
+// function that throws.
+#include <ferry/wire/binary.hpp>
+#include <ferry/wire/check.hpp>
+#include <ferry/wire/json.hpp>
+
+#include <support/allocation_failure.hpp>
+#include <support/descriptors.hpp>
+#include <support/fails.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+using namespace ferry::wire;
+using ferry::errc;
+using support::both_fail;
+
+TEST_CASE("functions that return a result return the value that the functions that throw return") {
+    for (auto const& [name, d] : support::descriptors()) {
+        INFO(name);
+        CHECK(try_check(d));
+        auto const bytes = try_to_bytes(d);
+        REQUIRE(bytes);
+        CHECK(*bytes == to_bytes(d));
+        auto const text = try_to_json(d), indented = try_to_json(d, 2);
+        REQUIRE((text && indented));
+        CHECK(*text == to_json(d));
+        CHECK(*indented == to_json(d, 2));
+        auto const from_bytes = try_from_bytes(*bytes), from_json = try_from_json(*text);
+        REQUIRE((from_bytes && from_json));
+        CHECK(*from_bytes == d);
+        CHECK(*from_json == d);
+    }
+}
+
+TEST_CASE("an invalid descriptor is not written: the results have the errors of the functions that throw") {
+    auto d = support::a_column();
+    std::get<node>(d.root).children[1].buffers[1].length = 5000;
+    std::initializer_list<char const*> const texts = {"/column/children/1/buffers/1"};
+    both_fail(errc::bad_descriptor, [&] { check(d); }, [&] { return try_check(d); }, texts);
+    both_fail(errc::bad_descriptor, [&] { static_cast<void>(to_bytes(d)); }, [&] { return try_to_bytes(d); }, texts);
+    both_fail(errc::bad_descriptor, [&] { static_cast<void>(to_json(d)); }, [&] { return try_to_json(d); }, texts);
+}
+
+TEST_CASE("the first error of a document is returned, and nothing leaks") {
+    auto const d = support::a_column();
+    auto const bytes = to_bytes(d);
+    auto const text = to_json(d);
+    int live = 0;
+    {
+        support::allocation_window window;
+        for (std::size_t size = 0; size < bytes.size(); ++size)
+            if (try_from_bytes(std::span{bytes}.first(size))) ++live;
+        for (std::size_t size = 0; size < text.size(); ++size)
+            if (try_from_json(std::string_view{text}.substr(0, size))) ++live;
+        live += window.live();
+    }
+    CHECK(live == 0);
+    CHECK(doctest::String{try_from_json(R"({"format": 1, "version": []})").error().what()} ==
+          "ferry::wire::from_json: /format is not a string");
+    CHECK(std::strstr(try_from_json(R"([{"format":)").error().what(), "this is no JSON") != nullptr);
+}
+
+TEST_CASE("a failed allocation is an error of the result") {
+    auto const d = support::a_column();
+    auto const bytes = to_bytes(d);
+    int failures = 0;
+    auto const count = [&](auto const& r) { failures += !r && r.error().code() == errc::out_of_memory; };
+    int const injected = support::for_each_failing_allocation([&](int) { count(try_to_bytes(d)); }) +
+                         support::for_each_failing_allocation([&](int) { count(try_from_bytes(bytes)); });
+    CHECK(injected > 2);
+    CHECK(failures == injected);
+}
