@@ -4,7 +4,9 @@
 #include <ferry/python/arguments.hpp>
 #include <ferry/python/capsule.hpp>
 #include <ferry/python/error.hpp>
+#include <ferry/python/export.hpp>
 #include <ferry/python/gil.hpp>
 #include <ferry/python/import.hpp>
 #include <ferry/python/install.hpp>
+#include <ferry/python/methods.hpp>
 #include <ferry/python/object.hpp>

@@ -133,8 +133,8 @@ void parse(fuzz::bytes& in) {
     reference const stream = object(in), max_version = object(in), dl_device = object(in), copy = object(in);
     auto const type = static_cast<ferry::device_type>(in.below(22));
     try {
-        auto const req = py::detail::to_request(
-            py::detail::convert({stream.get(), max_version.get(), dl_device.get(), copy.get()}), ferry::device{type});
+        auto const req = py::to_request(
+            py::convert_arguments({stream.get(), max_version.get(), dl_device.get(), copy.get()}), ferry::device{type});
         HOLDS(PyErr_Occurred() == nullptr);
         HOLDS(req.copy == ferry::copy_policy::if_needed || PyBool_Check(copy.get()) != 0);
         HOLDS(req.device.has_value() == (dl_device.get() != Py_None));

@@ -33,6 +33,9 @@ namespace ferry::inline v0 {
 ///   devices.
 /// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
+/// - `ferry::device device(T const&)`: returns the device of the elements of an array, without a view; if it is absent,
+///   ferry asks `view`. Within the specialisation, this member hides the name of the type `ferry::device`: write
+///   `ferry::device` in full.
 /// - `static constexpr bool owns`: whether an rvalue keeps its elements alive (D13). If it is absent, ferry assumes
 ///   true for a type with a non-trivial destructor, and for an object that contains all elements. If only some arrays
 ///   of a type own their elements, define a function: `static bool owns(T const&)`.
@@ -127,6 +130,12 @@ concept has_run_time_ownership = requires(Array const& a) {
 template <class Array>
 concept has_ready_on = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> std::same_as<stream_token>;
+};
+
+/// array_traits<T>::device returns the device of an array. The array need not be viewable at that time.
+template <class Array>
+concept has_device = requires(Array const& a) {
+    { array_traits<std::remove_cv_t<Array>>::device(a) } -> std::same_as<ferry::device>;
 };
 
 /// array_traits<T>::allocate returns a new array for a copy. It need not support every device.

@@ -74,4 +74,16 @@ struct view_of_t {
 /// `ferry_view`.
 inline constexpr view_of_t view_of{};
 
+/// Returns the device of an array: calls array_traits<T>::device or, if it is absent, `view_of` (R37). Exceptions of
+/// the adapter propagate.
+///
+/// \param a  array
+/// \return   device
+/// \throws error  the error of the result that the adapter returned
+template <viewable Array>
+[[nodiscard]] constexpr device device_of(Array& a) {
+    if constexpr (has_device<Array>) return array_traits<std::remove_cv_t<Array>>::device(a);
+    else return view_of(a).device();
+}
+
 }  // namespace ferry::inline v0

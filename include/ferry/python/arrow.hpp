@@ -46,11 +46,7 @@ struct FERRY_HIDDEN column_methods {
         });
     }
     static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {
-        return guarded([&] {
-            device dev = unwrap(self).device();
-            if (ignores_id(dev.type)) dev.id = 0;  // R35
-            return Py_BuildValue("(ii)", static_cast<int>(dev.type), static_cast<int>(dev.id));
-        });
+        return guarded([&] { return to_device_pair(unwrap(self).device()); });
     }
 
     static inline PyMethodDef table[] = {
@@ -81,15 +77,6 @@ struct FERRY_HIDDEN column_methods {
     };
 
    private:
-    template <class F>
-    [[nodiscard]] static PyObject* guarded(F&& call) noexcept {
-        try {
-            return call();
-        } catch (...) {
-            translate_exception();
-            return nullptr;
-        }
-    }
     [[nodiscard]] static column const& unwrap(PyObject* self) {
         column const* const c = Unwrap{}(self);
         if (c == nullptr) raise(PyExc_TypeError, "the object is not of the type that these methods were installed on");

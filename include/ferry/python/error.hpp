@@ -9,6 +9,7 @@
 #include <exception>
 #include <new>
 #include <stdexcept>  // an adapter may throw the exceptions of its library
+#include <utility>
 
 namespace ferry::inline v0::python {
 
@@ -128,6 +129,21 @@ inline void translate_exception() noexcept {
         set_error(PyExc_RuntimeError, e.what());
     } catch (...) {
         PyErr_SetString(PyExc_RuntimeError, "an exception of unknown type");
+    }
+}
+
+/// Calls a function that may throw C++ exceptions and returns its result, for a function that CPython calls (R81).
+/// Requires the GIL.
+///
+/// \param call  function without arguments; returns a new reference, or null with a Python error set
+/// \return      the result; null with a Python error set if the function throws (see translate_exception)
+template <class F>
+[[nodiscard]] PyObject* guarded(F&& call) noexcept {
+    try {
+        return std::forward<F>(call)();
+    } catch (...) {
+        translate_exception();
+        return nullptr;
     }
 }
 

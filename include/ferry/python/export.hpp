@@ -1,4 +1,4 @@
-// ferry: `__dlpack__` and `__dlpack_device__` for an array type (R37, R52, R57).
+// ferry: the arguments and the result of `__dlpack__` and `__dlpack_device__` (R37, R52, R57).
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -6,83 +6,119 @@
 #include <ferry/python/capsule.hpp>
 #include <ferry/python/error.hpp>
 
+#include <ferry/base/device.hpp>
+#include <ferry/exchange/request.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <optional>
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline v0::python::detail {
+namespace ferry::inline v0::python {
 
-/// The arguments of one call of `__dlpack__`, unconverted.
+/// The arguments of one call of `__dlpack__`, not yet converted (R52). The references are borrowed.
 struct export_arguments {
     PyObject* stream = Py_None;
     PyObject* max_version = Py_None;
     PyObject* dl_device = Py_None;
     PyObject* copy = Py_None;
-
-    /// Returns the argument for a name that is not interned; null for an unknown name.
-    [[nodiscard]] PyObject** find(PyObject* name, interned_names const& known) noexcept {
-        if (is_named(name, known.max_version)) return &max_version;
-        if (is_named(name, known.dl_device)) return &dl_device;
-        if (is_named(name, known.copy)) return &copy;
-        return is_named(name, known.stream) ? &stream : nullptr;
-    }
 };
 
-/// Parses the keyword arguments of `__dlpack__` (R52).
+/// The converted arguments of `__dlpack__`. The stream is a number, because its meaning depends on the device of the
+/// tensor (R48).
+struct converted_arguments {
+    /// Device, copy policy and version; without a stream.
+    request req;
+    /// Number of the stream; std::nullopt for None.
+    std::optional<long long> stream;
+};
+
+namespace detail {
+
+/// Sets the argument with a given name.
+///
+/// \param given  arguments
+/// \param name   name
+/// \param value  value
+/// \throws error_is_set  TypeError for an unknown name
+inline void set_argument(export_arguments& given, PyObject* name, PyObject* value) {
+    auto const& known = names();
+    PyObject* const interned[] = {known.max_version, known.stream, known.dl_device, known.copy};
+    PyObject** const slots[] = {&given.max_version, &given.stream, &given.dl_device, &given.copy};
+    for (int i = 0; i < 4; ++i)
+        if (name == interned[i]) return static_cast<void>(*slots[i] = value);
+    for (int i = 0; i < 4; ++i)
+        if (is_named(name, interned[i])) return static_cast<void>(*slots[i] = value);
+    PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'", name);
+    throw error_is_set{};
+}
+
+/// Requires that a call has no positional arguments.
+///
+/// \param positional  number of positional arguments
+/// \throws error_is_set  TypeError
+inline void require_keywords(Py_ssize_t positional) {
+    if (positional != 0)
+        raise(PyExc_TypeError, "__dlpack__() takes keyword arguments only: stream, max_version, dl_device, copy");
+}
+
+}  // namespace detail
+
+/// Parses the arguments of `__dlpack__` in a method with the flags `METH_FASTCALL | METH_KEYWORDS` (R52). Requires the
+/// GIL.
 ///
 /// \param args        arguments of the vectorcall protocol
 /// \param positional  number of positional arguments
 /// \param keywords    tuple of the names, or null
-/// \return            arguments, borrowed
+/// \return            arguments
 /// \throws error_is_set  TypeError for an unknown keyword or a positional argument
 [[nodiscard]] inline export_arguments parse_export_arguments(PyObject* const* args, Py_ssize_t positional,
                                                              PyObject* keywords) {
-    if (positional != 0)
-        raise(PyExc_TypeError, "__dlpack__() takes keyword arguments only: stream, max_version, dl_device, copy");
+    detail::require_keywords(positional);
     export_arguments given;
     Py_ssize_t const count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
-    auto const& known = names();
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* const name = PyTuple_GET_ITEM(keywords, i);
-        PyObject** const slot = name == known.max_version ? &given.max_version
-                                : name == known.dl_device ? &given.dl_device
-                                : name == known.copy      ? &given.copy
-                                : name == known.stream    ? &given.stream
-                                                          : given.find(name, known);
-        if (slot != nullptr) *slot = args[i];
-        else {
-            PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'", name);
-            throw error_is_set{};
-        }
-    }
+    for (Py_ssize_t i = 0; i < count; ++i) detail::set_argument(given, PyTuple_GET_ITEM(keywords, i), args[i]);
     return given;
 }
 
-/// The converted arguments. The stream remains a number, because its meaning depends on the device of the tensor (R48).
-struct converted_arguments {
-    request req;
-    std::optional<long long> stream;
-};
+/// Parses the arguments of `__dlpack__` in a method with the flags `METH_VARARGS | METH_KEYWORDS` (R52). Requires the
+/// GIL.
+///
+/// \param args      tuple of the positional arguments, or null
+/// \param keywords  dict of the keyword arguments, or null
+/// \return          arguments
+/// \throws error_is_set  TypeError for an unknown keyword or a positional argument
+[[nodiscard]] inline export_arguments parse_export_arguments(PyObject* args, PyObject* keywords) {
+    detail::require_keywords(args != nullptr ? PyTuple_GET_SIZE(args) : 0);
+    export_arguments given;
+    PyObject *name = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (keywords != nullptr && PyDict_Next(keywords, &position, &name, &value) != 0)
+        detail::set_argument(given, name, value);
+    return given;
+}
 
-/// Converts the arguments. This may run arbitrary Python code.
+/// Converts the arguments of `__dlpack__` (R44, R54, R57). This may run Python code that changes the array: call it
+/// before the view of the array is taken. Requires the GIL.
 ///
 /// \param given  arguments
 /// \return       converted arguments
 /// \throws error_is_set  ValueError, TypeError; an exception of `__index__`
-[[nodiscard]] inline converted_arguments convert(export_arguments const& given) {
+[[nodiscard]] inline converted_arguments convert_arguments(export_arguments const& given) {
+    // Python code may remove the objects from the dict that holds them.
+    for (auto* const object : {given.max_version, given.dl_device, given.stream}) Py_INCREF(object);
+    reference const held[] = {reference{given.max_version}, reference{given.dl_device}, reference{given.stream}};
     converted_arguments asked;
-    asked.req.max_version = version_from(given.max_version);
-    asked.req.copy = copy_from(given.copy);
+    asked.req.copy = detail::copy_from(given.copy);
+    asked.req.max_version = detail::version_from(given.max_version);
     if (given.dl_device != Py_None)
         asked.req.device =
-            device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
-    asked.stream = stream_number(given.stream);
+            detail::device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
+    asked.stream = detail::stream_number(given.stream);
     return asked;
 }
 
-/// Combines the converted arguments with the device of the tensor into a request.
+/// Combines the converted arguments with the device of the tensor into a request (R44–R46, R48). Requires the GIL.
 ///
 /// \param asked  converted arguments
 /// \param dev    device of the tensor
@@ -90,9 +126,20 @@ struct converted_arguments {
 /// \throws error_is_set  ValueError for a stream that the device does not have
 [[nodiscard]] inline request to_request(converted_arguments const& asked, device dev) {
     request req = asked.req;
-    req.stream = stream_from(asked.stream, req.device.value_or(dev).type);
+    req.stream = detail::stream_from(asked.stream, req.device.value_or(dev).type);
     return req;
 }
+
+/// Converts a device to the result of `__dlpack_device__` (R35, R37). Requires the GIL.
+///
+/// \param dev  device
+/// \return     new reference to the pair (type, id), whose id is 0 for host-accessible memory; null with a Python
+///             error set
+[[nodiscard]] inline PyObject* to_device_pair(device dev) noexcept {
+    return Py_BuildValue("(ii)", static_cast<int>(dev.type), ignores_id(dev.type) ? 0 : static_cast<int>(dev.id));
+}
+
+namespace detail {
 
 /// Exports an array as a new capsule. Copies are made from a shared owner, so that the array itself is not read while
 /// the GIL is released.
@@ -127,20 +174,26 @@ template <class T, class BackEnd>
     return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));
 }
 
-/// Exports an array as a new capsule. The arguments are converted first, because the conversion may run Python code
-/// that changes the array.
+}  // namespace detail
+
+/// Exports an array as a new capsule: the result of `__dlpack__` (R52, R53, R57).
 ///
-/// \param array  array
+/// Converts the arguments first, because the conversion may run Python code that changes the array. Requires the GIL,
+/// and releases it during waits, device copies and large host copies.
+///
+/// \param array  array; needs array_traits<T>::share
 /// \param given  arguments
-/// \param b      back end
+/// \param b      back end that copies, orders and waits
 /// \return       new reference
-/// \throws error_is_set  errors of convert, to_request and make_capsule
-/// \throws error         errors of ferry::to_dlpack
-template <class T, class BackEnd>
-[[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
-    auto const asked = convert(given);
+/// \throws error_is_set    errors of convert_arguments, to_request and to_capsule
+/// \throws error           errors of ferry::to_dlpack
+/// \throws std::bad_alloc  when an allocation fails
+template <class T, class BackEnd = host_back_end const&>
+    requires shareable<std::remove_const_t<T>>
+[[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd&& b = host_only) {
+    auto const asked = convert_arguments(given);
     tensor_view const& v = view_of(array);
-    return export_array_capsule(array, v, to_request(asked, v.device()), ferry::detail::ready_on(array), b);
+    return detail::export_array_capsule(array, v, to_request(asked, v.device()), ferry::detail::ready_on(array), b);
 }
 
-}  // namespace ferry::inline v0::python::detail
+}  // namespace ferry::inline v0::python

@@ -45,9 +45,10 @@ struct ferry::array_traits<whole> {
     static tensor_view view(whole const&) noexcept;
     static whole share(whole const&) noexcept;
     static whole adopt(managed_tensor) noexcept;
-    static whole allocate(data_type, shape_view, device) noexcept;
+    static whole allocate(data_type, shape_view, ferry::device) noexcept;
     static stream_token ready_on(whole const&) noexcept;
-    static stream_token current_stream(device) noexcept;
+    static stream_token current_stream(ferry::device) noexcept;
+    static ferry::device device(whole const&) noexcept;
     static constexpr bool owns = true;
 };
 template <>
@@ -156,6 +157,7 @@ constexpr bool is_whole =
 
 // ---- valid adapters ----
 static_assert(is_whole<whole>);
+static_assert(ferry::has_device<whole> && ferry::has_device<whole const> && !ferry::has_device<generic>);
 static_assert(is_whole<generic>);
 static_assert(is_whole<forwarding>);
 static_assert(is_whole<function_objects>);

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace {
@@ -60,10 +62,10 @@ struct ferry::array_traits<growing_array> {
 
 namespace {
 
-ferry::managed_tensor exported(growing_array& a, ferry::python::detail::export_arguments const& given) {
+ferry::managed_tensor exported(growing_array& a, ferry::python::export_arguments const& given) {
     subject = &a;
     interrupting_back_end b;
-    ferry::python::reference const capsule{ferry::python::detail::export_capsule(a, given, b)};
+    ferry::python::reference const capsule{ferry::python::export_capsule(a, given, b)};
     return ferry::python::from_capsule(capsule.get());
 }
 
@@ -75,7 +77,7 @@ TEST_CASE("R52: the view is taken after the arguments have run what they run") {
     ferry::python::reference const version{PyTuple_Pack(2, number.get(), number.get())};
     ferry::python::reference const plain{Py_BuildValue("(ii)", 1, 0)}, zero{PyLong_FromLong(0)};
     ferry::python::reference const device{PyTuple_Pack(2, number.get(), zero.get())};
-    ferry::python::detail::export_arguments by_version, by_device;
+    ferry::python::export_arguments by_version, by_device;
     by_version.max_version = version.get();
     by_device.max_version = plain.get();
     by_device.dl_device = device.get();
@@ -90,7 +92,7 @@ TEST_CASE("R52: the view is taken after the arguments have run what they run") {
 TEST_CASE("R54: a copy is made from a handle of its own, whatever becomes of the array meanwhile") {
     support::start_python();
     ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)};
-    ferry::python::detail::export_arguments given;
+    ferry::python::export_arguments given;
     given.max_version = version.get();
     given.copy = Py_True;
     growing_array a{3};
@@ -109,12 +111,12 @@ TEST_CASE("R50: a queued copy in a capsule that is dropped early is made before 
     std::optional array{support::make_array(sim, ferry::device_type::cuda, theirs, {4})};
     ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)},
         stream{ferry::python::detail::to_number(ours)};
-    ferry::python::detail::export_arguments given;
+    ferry::python::export_arguments given;
     given.max_version = version.get();
     given.copy = Py_True;
     given.stream = stream.get();
     std::optional<ferry::python::reference> capsule{
-        std::in_place, ferry::python::detail::export_capsule(*array, given, sim)};
+        std::in_place, ferry::python::export_capsule(*array, given, sim)};
     array.reset();
     CHECK(sim.live_bytes() == 2 * 4 * 4);
     {
@@ -125,4 +127,48 @@ TEST_CASE("R50: a queued copy in a capsule that is dropped early is made before 
     sim.finish(ours);
     CHECK(sim.reads_after_release() == 0);
     CHECK(sim.live_bytes() == 0);
+}
+
+TEST_CASE("R52: the arguments of both calling conventions are the same") {
+    support::start_python();
+    ferry::python::reference const keywords = support::eval("{'copy': True, 'stream': -1, 'max_version': (1, 1)}"),
+                                   names = support::eval("('copy', 'stream', 'max_version')"),
+                                   none = support::eval("()"), one = support::eval("(1,)"),
+                                   unknown = support::eval("{'copies': True}");
+    PyObject* values[3];
+    Py_ssize_t n = 0;
+    for (auto* const name : {"copy", "stream", "max_version"}) values[n++] = PyDict_GetItemString(keywords.get(), name);
+    auto const by_dict = ferry::python::parse_export_arguments(none.get(), keywords.get());
+    auto const by_vector = ferry::python::parse_export_arguments(values, 0, names.get());
+    CHECK(by_dict.copy == Py_True);
+    CHECK(by_vector.copy == Py_True);
+    CHECK(by_dict.stream == by_vector.stream);
+    CHECK(by_dict.max_version == by_vector.max_version);
+    CHECK(by_dict.dl_device == Py_None);
+    CHECK(ferry::python::parse_export_arguments(nullptr, nullptr).copy == Py_None);
+    CHECK_THROWS_AS(static_cast<void>(ferry::python::parse_export_arguments(one.get(), nullptr)),
+                    ferry::python::error_is_set);
+    CHECK(support::taken_error(PyExc_TypeError).find("keyword arguments only") != std::string::npos);
+    CHECK_THROWS_AS(static_cast<void>(ferry::python::parse_export_arguments(none.get(), unknown.get())),
+                    ferry::python::error_is_set);
+    CHECK(support::taken_error(PyExc_TypeError).find("'copies'") != std::string::npos);
+}
+
+TEST_CASE("R35, R37: the id of host-accessible memory is 0 in __dlpack_device__") {
+    support::start_python();
+    auto const is = [](ferry::device dev, char const* expected) {
+        ferry::python::reference const pair{ferry::python::to_device_pair(dev)}, wanted = support::eval(expected);
+        return PyObject_RichCompareBool(pair.get(), wanted.get(), Py_EQ) == 1;
+    };
+    CHECK(is(ferry::cpu, "(1, 0)"));
+    CHECK(is({ferry::device_type::cuda_host, 3}, "(3, 0)"));
+    CHECK(is({ferry::device_type::cuda, 3}, "(2, 3)"));
+}
+
+TEST_CASE("R81: an exception of a guarded function becomes a Python error") {
+    support::start_python();
+    CHECK(ferry::python::guarded([]() -> PyObject* { throw std::bad_alloc{}; }) == nullptr);
+    support::taken_error(PyExc_MemoryError);
+    ferry::python::reference const value{ferry::python::guarded([] { return PyLong_FromLong(3); })};
+    CHECK(PyLong_AsLong(value.get()) == 3);
 }

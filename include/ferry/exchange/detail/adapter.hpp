@@ -25,7 +25,7 @@ concept is_unknown =
 /// Detects which names array_traits<T> declares: such a name is ambiguous in `with_every_name`. Also detects overload
 /// sets, templates and private members, whose address cannot be taken.
 struct every_name {
-    int view, share, adopt, allocate, ready_on, current_stream, owns, vector_elements, padded_elements;
+    int view, share, adopt, allocate, ready_on, current_stream, device, owns, vector_elements, padded_elements;
 };
 template <class T>
 struct with_every_name : array_traits<T>, every_name {};
@@ -46,6 +46,8 @@ template <class T>
 concept declares_ready_on = extensible<T> && !requires { &with_every_name<T>::ready_on; };
 template <class T>
 concept declares_current_stream = extensible<T> && !requires { &with_every_name<T>::current_stream; };
+template <class T>
+concept declares_device = extensible<T> && !requires { &with_every_name<T>::device; };
 template <class T>
 concept declares_owns = extensible<T> && !requires { &with_every_name<T>::owns; };
 
@@ -112,6 +114,10 @@ consteval bool is_sound() {
     static_assert(
         current_stream,
         "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): take a device, not an id, and return a stream_token, not a handle");
+    constexpr bool device = !declares_device<T> || has_device<T>;
+    static_assert(
+        device,
+        "ferry: array_traits<T>::device must be public, static ferry::device device(T const&): take the array by const reference, and return a ferry::device, not a pair of integers");
     constexpr bool owns = !declares_owns<T> || has_owns<T>;
     static_assert(
         owns,
@@ -121,7 +127,7 @@ consteval bool is_sound() {
     static_assert(
         elements,
         "ferry: array_traits<T>::vector_elements and padded_elements must be public, static constexpr bool: true if imports support such elements");
-    return share && adopt && described && allocate && ready_on && current_stream && owns && elements;
+    return share && adopt && described && allocate && ready_on && current_stream && device && owns && elements;
 }
 
 /// Returns whether an array has a view and its adapter is valid.

@@ -1,0 +1,179 @@
+// ferry: `__dlpack__`, `__dlpack_device__` and `from_dlpack` as entries of a table of methods, also for static types.
+#pragma once
+
+#include <ferry/python/arguments.hpp>
+#include <ferry/python/error.hpp>
+#include <ferry/python/export.hpp>
+#include <ferry/python/import.hpp>
+
+#include <ferry/exchange/consumer.hpp>
+#include <ferry/exchange/producer.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace ferry::inline v0::python {
+
+/// A function object without state, such as a captureless lambda, that C callbacks can default-construct.
+template <class F>
+concept stateless = std::is_empty_v<F> && std::default_initializable<F>;
+
+namespace detail {
+
+/// Casts a function with keyword arguments to the type of the entries of a table of methods.
+///
+/// \param function  function for the flags `METH_FASTCALL | METH_KEYWORDS`
+/// \return          the same function
+[[nodiscard]] inline PyCFunction with_keywords(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t,
+                                                                     PyObject*)) noexcept {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+/// Returns the array in an object.
+///
+/// \param self  object
+/// \return      array
+/// \throws error_is_set  TypeError if `unwrap` returns null
+template <class T, class Unwrap>
+[[nodiscard]] T& unwrap_array(PyObject* self) {
+    T* const array = Unwrap{}(self);
+    if (array == nullptr)
+        raise(PyExc_TypeError, "the object is not of the type that this method was defined for");
+    return *array;
+}
+
+/// The exporting methods of one array type, with the signatures that CPython calls.
+template <class T, class Unwrap, class BackEnd>
+struct FERRY_HIDDEN export_methods {
+    static PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
+        return guarded([&] {
+            BackEnd b{};
+            return export_capsule(unwrap_array<T, Unwrap>(self), parse_export_arguments(args, positional, keywords), b);
+        });
+    }
+    static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {
+        return guarded([&] { return to_device_pair(device_of(unwrap_array<T, Unwrap>(self))); });
+    }
+
+    // Functions, because the table of a static type may be initialised before the objects below.
+    [[nodiscard]] static PyMethodDef define_dlpack() noexcept {
+        return {"__dlpack__", with_keywords(&dlpack), METH_FASTCALL | METH_KEYWORDS,
+                PyDoc_STR("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+                          "Export as a DLPack capsule: shared when possible, copied when requested or required.")};
+    }
+    [[nodiscard]] static PyMethodDef define_device() noexcept {
+        return {"__dlpack_device__", &dlpack_device, METH_NOARGS,
+                PyDoc_STR("__dlpack_device__($self, /)\n--\n\nThe DLPack device of the data, a pair (type, id).")};
+    }
+
+    static inline PyMethodDef dlpack_definition = define_dlpack(), device_definition = define_device();
+};
+
+/// The arguments of `from_dlpack`: an object and a request.
+struct import_arguments {
+    PyObject* from;
+    request req;
+};
+
+/// Parses the arguments of `from_dlpack(x, /, *, device=None, copy=None)`.
+///
+/// \param args        arguments of the vectorcall protocol
+/// \param positional  number of positional arguments
+/// \param keywords    tuple of the names, or null
+/// \return            arguments
+/// \throws error_is_set  TypeError for an unknown keyword or another number of positional arguments; errors of
+///                       copy_from and as_device
+[[nodiscard]] inline import_arguments parse_import_arguments(PyObject* const* args, Py_ssize_t positional,
+                                                             PyObject* keywords) {
+    if (positional != 1)
+        raise(PyExc_TypeError, "from_dlpack() takes one positional argument and the keywords device and copy");
+    import_arguments given{args[0], {}};
+    Py_ssize_t const count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* const name = PyTuple_GET_ITEM(keywords, i);
+        PyObject* const value = args[positional + i];
+        if (is_named(name, names().copy)) {
+            given.req.copy = copy_from(value);
+        } else if (is_named(name, names().device)) {
+            if (value == Py_None) continue;
+            given.req.device = as_device(value);
+            if (!given.req.device) throw error_is_set{};
+        } else {
+            PyErr_Format(PyExc_TypeError, "from_dlpack() got an unexpected keyword argument '%U'", name);
+            throw error_is_set{};
+        }
+    }
+    return given;
+}
+
+/// The importing method of one array type, with the signature that CPython calls.
+template <class T, class Wrap, class BackEnd>
+struct FERRY_HIDDEN import_method {
+    static PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
+        return guarded([&] {
+            auto const given = parse_import_arguments(args, positional, keywords);
+            BackEnd b{};
+            return Wrap{}(from_python<T>(given.from, given.req, b));
+        });
+    }
+
+    [[nodiscard]] static PyMethodDef define() noexcept {
+        return {"from_dlpack", with_keywords(&from_dlpack), METH_FASTCALL | METH_KEYWORDS | METH_STATIC,
+                PyDoc_STR("from_dlpack(x, /, *, device=None, copy=None)\n--\n\n"
+                          "Import from an object with __dlpack__, or a raw capsule: shared when possible.")};
+    }
+
+    static inline PyMethodDef definition = define();
+};
+
+}  // namespace detail
+
+/// Returns the method `__dlpack__` for a table of methods, such as `tp_methods` of a static type (R52).
+///
+/// \tparam T        array type whose array_traits has view and share
+/// \tparam BackEnd  stateless back end; the default supports the host only
+/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns a pointer to the T in an object, or null without a
+///                  Python error for an object of another type
+/// \param b         back end
+/// \return          definition of the method
+template <class T, stateless Unwrap, class BackEnd = host_back_end>
+    requires back_end<BackEnd> && stateless<BackEnd>
+[[nodiscard]] PyMethodDef dlpack_method([[maybe_unused]] Unwrap unwrap, [[maybe_unused]] BackEnd b = {}) noexcept {
+    static_assert(ferry::detail::is_adapted<T>());
+    static_assert(shareable<T>, "ferry: Python keeps the array, so exports need array_traits<T>::share");
+    return detail::export_methods<T, Unwrap, BackEnd>::define_dlpack();
+}
+
+/// Returns the method `__dlpack_device__` for a table of methods (R37). It calls array_traits<T>::device or, if it is
+/// absent, array_traits<T>::view.
+///
+/// \tparam T        array type whose array_traits has view and share
+/// \tparam BackEnd  back end of `dlpack_method`
+/// \param unwrap    as for dlpack_method
+/// \param b         back end
+/// \return          definition of the method
+template <class T, stateless Unwrap, class BackEnd = host_back_end>
+    requires back_end<BackEnd> && stateless<BackEnd>
+[[nodiscard]] PyMethodDef dlpack_device_method([[maybe_unused]] Unwrap unwrap,
+                                               [[maybe_unused]] BackEnd b = {}) noexcept {
+    static_assert(ferry::detail::is_adapted<T>());
+    static_assert(shareable<T>, "ferry: Python keeps the array, so exports need array_traits<T>::share");
+    return detail::export_methods<T, Unwrap, BackEnd>::define_device();
+}
+
+/// Returns the static method `from_dlpack(x, /, *, device=None, copy=None)` for a table of methods.
+///
+/// \tparam T        array type whose array_traits has adopt
+/// \tparam BackEnd  stateless back end; the default supports the host only
+/// \param wrap      captureless lambda: `wrap(T&&)` returns a new object, or null with a Python error set
+/// \param b         back end
+/// \return          definition of the method
+template <class T, stateless Wrap, class BackEnd = host_back_end>
+    requires back_end<BackEnd> && stateless<BackEnd>
+[[nodiscard]] PyMethodDef from_dlpack_method([[maybe_unused]] Wrap wrap, [[maybe_unused]] BackEnd b = {}) noexcept {
+    static_assert(ferry::detail::is_adapted<T>());
+    static_assert(consumer<T>, "ferry: imports need array_traits<T>::adopt");
+    return detail::import_method<T, Wrap, BackEnd>::define();
+}
+
+}  // namespace ferry::inline v0::python

@@ -1,0 +1,148 @@
+// Static types of Python with the DLPack protocol: one uses ferry's methods, the other has methods of its own, as
+// Cython's types have.
+#include <ferry/python.hpp>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace {
+
+namespace py = ferry::python;
+
+/// Doubles in rows and columns. Copies share the memory.
+struct samples {
+    std::shared_ptr<ferry::managed_tensor> tensor;
+    bool described = true;
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<samples> {
+    static tensor_view view(samples const& s) {
+        if (!s.described) throw std::runtime_error{"these samples have nulls"};
+        return s.tensor->view();
+    }
+    static samples share(samples const& s) { return s; }
+    static samples adopt(managed_tensor m) { return {std::make_shared<managed_tensor>(std::move(m))}; }
+    static ferry::device device(samples const& s) { return s.tensor->device(); }
+};
+
+namespace {
+
+struct object {
+    PyObject base;
+    samples value;
+};
+
+void destroy(PyObject* self) {
+    reinterpret_cast<object*>(self)->value.~samples();
+    Py_TYPE(self)->tp_free(self);
+}
+
+template <class Tag>
+PyTypeObject static_type{};
+
+template <class Tag>
+PyObject* wrap_in(samples&& value) {
+    PyObject* const self = static_type<Tag>.tp_alloc(&static_type<Tag>, 0);
+    if (self != nullptr) new (&reinterpret_cast<object*>(self)->value) samples(std::move(value));
+    return self;
+}
+
+template <class Tag>
+samples* samples_in(PyObject* self) {
+    return PyObject_TypeCheck(self, &static_type<Tag>) != 0 ? &reinterpret_cast<object*>(self)->value : nullptr;
+}
+
+/// Creates an object of n doubles 0, 1, …; `described` is false for one whose view throws.
+template <class Tag>
+PyObject* make(PyTypeObject*, PyObject* args, PyObject*) {
+    Py_ssize_t n = 0;
+    int described = 1;
+    if (PyArg_ParseTuple(args, "n|p", &n, &described) == 0) return nullptr;
+    return py::guarded([&] {
+        std::vector<double> values(static_cast<std::size_t>(n));
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+        std::array const extents{static_cast<std::int64_t>(n)};
+        auto* const data = values.data();
+        return wrap_in<Tag>({std::make_shared<ferry::managed_tensor>(
+                                 ferry::make_managed(std::move(values), ferry::tensor_view{data, extents})),
+                             described != 0});
+    });
+}
+
+struct ready_made;
+// [methods]
+// The table of methods of a static type: `unwrap` finds the array in an object, `wrap` makes an object from an array.
+constexpr auto unwrap = [](PyObject* o) { return samples_in<ready_made>(o); };
+constexpr auto wrap = [](samples&& s) { return wrap_in<ready_made>(std::move(s)); };
+PyMethodDef ready_made_methods[] = {
+    py::dlpack_method<samples>(unwrap),
+    py::dlpack_device_method<samples>(unwrap),
+    py::from_dlpack_method<samples>(wrap),
+    {},
+};
+// [/methods]
+
+struct hand_written;
+// [own]
+// Methods of the author, with ferry's functions. Each exception becomes a Python error.
+PyObject* dlpack(PyObject* self, PyObject* args, PyObject* keywords) {
+    return py::guarded(
+        [&] { return py::export_capsule(*samples_in<hand_written>(self), py::parse_export_arguments(args, keywords)); });
+}
+PyObject* dlpack_device(PyObject* self, PyObject*) {
+    return py::guarded([&] { return py::to_device_pair(ferry::device_of(*samples_in<hand_written>(self))); });
+}
+// [/own]
+
+/// The values of a request as a tuple, for a tensor on a device: (stream, version, device, copy).
+PyObject* request(PyObject*, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
+    return py::guarded([&]() -> PyObject* {
+        auto const asked = py::convert_arguments(py::parse_export_arguments(args, positional, keywords));
+        auto const req = py::to_request(asked, ferry::device{ferry::device_type::cuda, 1});
+        auto const version = req.max_version;
+        auto const dev = req.device.value_or(ferry::device{ferry::device_type::cuda, 1});
+        return Py_BuildValue("(L(ii)(ii)i)", asked.stream.value_or(-9), version.major, version.minor,
+                             static_cast<int>(dev.type), dev.id, static_cast<int>(req.copy));
+    });
+}
+PyMethodDef hand_written_methods[] = {
+    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)), METH_VARARGS | METH_KEYWORDS,
+     nullptr},
+    {"__dlpack_device__", &dlpack_device, METH_NOARGS, nullptr},
+    {"request", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&request)),
+     METH_FASTCALL | METH_KEYWORDS | METH_STATIC, nullptr},
+    {},
+};
+
+template <class Tag>
+bool add_type(PyObject* module, char const* name, char const* full_name, PyMethodDef* methods) {
+    auto& type = static_type<Tag>;
+    Py_SET_REFCNT(reinterpret_cast<PyObject*>(&type), 1);  // never destroyed
+    type.tp_name = full_name;
+    type.tp_basicsize = sizeof(object);
+    type.tp_dealloc = &destroy;
+    type.tp_flags = Py_TPFLAGS_DEFAULT;
+    type.tp_methods = methods;
+    type.tp_new = &make<Tag>;
+    return PyType_Ready(&type) == 0 && PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject*>(&type)) == 0;
+}
+
+PyModuleDef definition{PyModuleDef_HEAD_INIT, "static_type", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_static_type() {
+    py::reference module{PyModule_Create(&definition)};
+    if (!module || !add_type<ready_made>(module.get(), "ReadyMade", "static_type.ReadyMade", ready_made_methods) ||
+        !add_type<hand_written>(module.get(), "HandWritten", "static_type.HandWritten", hand_written_methods))
+        return nullptr;
+    return module.release();
+}

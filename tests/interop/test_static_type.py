@@ -1,0 +1,99 @@
+"""Static types with the DLPack protocol, with the extension module interop/casters/static_type.cpp."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+from forge import name_of
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "build/casters"))
+
+import static_type  # noqa: E402
+
+
+@pytest.fixture(params=["ReadyMade", "HandWritten"])
+def kind(request):
+    return getattr(static_type, request.param)
+
+
+def test_R53_a_static_type_exports_to_numpy_without_a_copy(kind):
+    a = kind(4)
+    one, two = np.from_dlpack(a), np.from_dlpack(a)
+    one[0] = 7
+    assert two.tolist() == [7, 1, 2, 3]
+
+
+def test_R57_the_version_of_the_capsule_is_the_one_that_the_consumer_supports(kind):
+    a = kind(4)
+    assert name_of(a.__dlpack__()) == b"dltensor"
+    assert name_of(a.__dlpack__(max_version=(1, 0))) == b"dltensor_versioned"
+    assert name_of(a.__dlpack__(max_version=[1, 0], stream=None, copy=None, dl_device=(1, 0))) == b"dltensor_versioned"
+
+
+def test_R54_copy_True_exports_new_memory(kind):
+    a = kind(4)
+    copy = np.from_dlpack(a, copy=True)
+    copy[0] = 7
+    assert np.from_dlpack(a).tolist() == [0, 1, 2, 3]
+
+
+def test_R52_a_static_type_refuses_positional_and_unknown_arguments(kind):
+    a = kind(4)
+    with pytest.raises(TypeError, match="keyword arguments only"):
+        a.__dlpack__(None)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'streams'"):
+        a.__dlpack__(streams=None)
+    with pytest.raises(ValueError, match="copy must be None, True or False"):
+        a.__dlpack__(copy=1)
+    with pytest.raises(ValueError, match="CPU memory has no streams"):
+        a.__dlpack__(stream=1)
+
+
+def test_R37_the_device_is_known_where_the_array_has_no_view(kind):
+    a = kind(4, False)
+    assert a.__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError, match="these samples have nulls"):
+        a.__dlpack__()
+
+
+def test_R58_a_static_type_imports():
+    a = static_type.ReadyMade.from_dlpack(np.arange(3.0))
+    assert isinstance(a, static_type.ReadyMade)
+    assert np.from_dlpack(a).tolist() == [0, 1, 2]
+    b = static_type.ReadyMade.from_dlpack(np.arange(3.0), device="cpu", copy=True)
+    assert np.from_dlpack(b).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'dtype'"):
+        static_type.ReadyMade.from_dlpack(np.arange(3.0), dtype=None)
+
+
+def test_a_method_of_another_type_refuses_the_object():
+    with pytest.raises(TypeError, match="descriptor '__dlpack__'"):
+        static_type.ReadyMade.__dlpack__(static_type.HandWritten(3))
+
+
+def test_R48_the_arguments_are_converted_for_the_device_of_the_tensor():
+    request = static_type.HandWritten.request
+    assert request() == (-9, (0, 0), (2, 1), 0)
+    assert request(stream=1, max_version=(1, 1), dl_device=(2, 0), copy=False) == (1, (1, 1), (2, 0), 2)
+    with pytest.raises(ValueError, match="stream 0 is ambiguous"):
+        request(stream=0)
+    with pytest.raises(ValueError, match="CPU memory has no streams"):
+        request(stream=1, dl_device=(1, 0))
+
+
+def test_R52_arguments_that_remove_one_another_are_converted_safely():
+    """`__index__` of an argument clears the dict that holds the other arguments."""
+
+    class Clearing:
+        def __index__(self):
+            keywords.clear()
+            return 1
+
+    import ctypes
+
+    keywords = {"max_version": (Clearing(), 0), "dl_device": (1, Clearing()), "copy": None}
+    call = ctypes.pythonapi.PyObject_Call
+    call.restype, call.argtypes = ctypes.py_object, [ctypes.py_object] * 3
+    a = static_type.HandWritten(3)
+    assert name_of(call(a.__dlpack__, (), keywords)) == b"dltensor_versioned"
