@@ -49,6 +49,10 @@ COMPILER_TEST = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(__GNUC__|__cla
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 INCLUDES = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"](.*)')
 NAMESPACE = re.compile(r"^\s*namespace ferry\b(?! *=)(.*)")
+# The list of the optional operations of back ends, which a forwarding back end forwards, and where others are required.
+OPERATIONS = re.compile(r"#define FERRY_OPTIONAL_OPERATIONS\(X\)(.*?[^\\])\n", re.DOTALL)
+REQUIRED = {"reaches", "allocate", "copy", "order", "wait"}
+ON_BACK_END = re.compile(r"requires\((?:B|BackEnd)& b\b[^{]*\{(.*?)(?:\n *\}|\}$)", re.DOTALL | re.MULTILINE)
 LONG, TOO_LONG = 150, 300
 WIDE = 120  # columns, as .clang-format has it; messages are not broken
 
@@ -139,11 +143,22 @@ def cycles(graph):
         yield from visit(node)
 
 
+def check_operations(texts):
+    """Each operation that a requirement of back ends names is required of all of them, or forwarded."""
+    listed = "".join(text for texts_ in texts.values() for text in OPERATIONS.findall(texts_))
+    known = REQUIRED | set(re.findall(r"X\((\w+)\)", listed))
+    for path, text in texts.items():
+        for body in ON_BACK_END.findall(text):
+            for name in sorted(set(re.findall(r"\bb\.(\w+)\(", body)) - known - {"operation"}):
+                yield f"{path}: back ends have an operation {name} that FERRY_OPTIONAL_OPERATIONS does not forward"
+
+
 def check_tree(include):
     root = include / "ferry"
-    graph, problems, warnings, inline = {}, [], [], epoch(root)
+    graph, problems, warnings, inline, texts = {}, [], [], epoch(root), {}
     for file in sorted([*root.rglob("*.hpp"), *root.rglob("*.cuh")]):
         path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
+        texts[path] = text
         problems += check_header(path, text, inline)
         found = [match[1] for match in map(INCLUDES.match, text.splitlines()) if match]
         graph[path] = [target.removeprefix("ferry/") for target in found if target.startswith("ferry/")]
@@ -154,7 +169,7 @@ def check_tree(include):
                 problems.append(f"{path}: includes <ferry/{target}>, which does not exist")
         if LONG < (lines := text.count("\n")) <= TOO_LONG:
             warnings.append(f"{path}: {lines} lines; {LONG} is the aim")
-    problems += cycles(graph)
+    problems += [*cycles(graph), *check_operations(texts)]
     return problems, warnings, len(graph)
 
 
@@ -185,6 +200,8 @@ PLANTED = {
     "an unknown folder": ("misc/a.hpp", "", "not in a folder"),
     "a missing header": ("base/a.hpp", "#include <ferry/base/none.hpp>", "does not exist"),
     "a long header": ("base/a.hpp", "\n" * TOO_LONG, "lines, and no"),
+    "a new operation": ("base/a.hpp", "concept c = requires(B& b, int n) {\n    { b.fly(n) } -> x;\n};", "operation fly"),
+    "another one": ("base/a.hpp", "requires requires(BackEnd& b) { b.fly(1); }", "operation fly"),
     "a wide line": ("base/a.hpp", "// " + "x" * WIDE, "columns; "),
     "a cycle": ("base/a.hpp", "#include <ferry/base/a.hpp>", "a cycle: base/a.hpp -> base/a.hpp"),
 }

@@ -121,6 +121,21 @@ inline constexpr share_only_back_end share_only{};
 
 namespace detail {
 
+/// Applies X to each optional operation of back ends: those of `marking_back_end`, of columns in device memory
+/// (`arrow_event_back_end`), of imports from Python, and of memory that is shared between processes
+/// (`ipc::handle_back_end`). tests/layers/check.py finds an operation that is missing here.
+#define FERRY_OPTIONAL_OPERATIONS(X)                                                                             \
+    X(mark) X(wait_for_event) X(record_event) X(make_current) X(import_other_protocol) X(exports) X(refusal)     \
+    X(allocate_exportable) X(export_memory) X(opens) X(open_memory)
+
+/// Declares a member function that calls the operation of another back end, if that back end has it.
+#define FERRY_FORWARD(operation)                                                                                 \
+    template <class... Args>                                                                                     \
+        requires requires(BackEnd& b, Args&&... args) { b.operation(std::forward<Args>(args)...); }              \
+    decltype(auto) operation(Args&&... args) const {                                                             \
+        return underneath_->operation(std::forward<Args>(args)...);                                              \
+    }
+
 /// Base class of back ends that change some operations of another back end. Forwards each operation to the other back
 /// end, and has the same optional operations. Stores a pointer to the other back end; as thread-safe as that back end.
 template <back_end BackEnd>
@@ -140,33 +155,7 @@ class forwarding {
     }
     void order(stream_token from, stream_token to) const { underneath_->order(from, to); }
     void wait(stream_token on) const { underneath_->wait(on); }
-    [[nodiscard]] auto mark(stream_token on) const
-        requires marking_back_end<BackEnd>
-    {
-        return underneath_->mark(on);
-    }
-    /// Operations of `arrow_event_back_end`.
-    void wait_for_event(void* event, device d, stream_token on) const
-        requires requires(BackEnd& b) { b.wait_for_event(event, d, on); }
-    {
-        underneath_->wait_for_event(event, d, on);
-    }
-    [[nodiscard]] auto record_event(device d, stream_token on) const
-        requires requires(BackEnd& b) { b.record_event(d, on); }
-    {
-        return underneath_->record_event(d, on);
-    }
-    /// Operations that imports from Python use.
-    [[nodiscard]] auto make_current(device d) const
-        requires requires(BackEnd& b) { b.make_current(d); }
-    {
-        return underneath_->make_current(d);
-    }
-    template <class Object>
-        requires requires(BackEnd& b, Object* x) { b.import_other_protocol(x); }
-    [[nodiscard]] auto import_other_protocol(Object* x) const {
-        return underneath_->import_other_protocol(x);
-    }
+    FERRY_OPTIONAL_OPERATIONS(FERRY_FORWARD)
 
    protected:
     [[nodiscard]] constexpr BackEnd& underneath() const noexcept { return *underneath_; }
@@ -174,6 +163,7 @@ class forwarding {
    private:
     BackEnd* underneath_;
 };
+#undef FERRY_FORWARD
 
 }  // namespace detail
 

@@ -94,23 +94,32 @@ struct hands_out_pointers : can_wait {
 static_assert(!ferry::back_end<hands_out_pointers>);  // the memory would have no owner
 
 // ---- a forwarding back end has the operations of the forwarded one ----
+// Has each optional operation, with an argument and a result that no other back end has.
+struct argument {};
+struct outcome {};
+struct has_all : can_wait {
+#define DEFINE(operation) \
+    outcome operation(argument) { return {}; }
+    FERRY_OPTIONAL_OPERATIONS(DEFINE)
+};
 struct marks : can_wait {
     int mark(ferry::stream_token) { return 0; }
 };
-struct has_events : can_wait {
-    void wait_for_event(void*, ferry::device, ferry::stream_token) {}
-    int record_event(ferry::device, ferry::stream_token) { return 0; }
-};
 template <class B>
 using forwarding = ferry::detail::forwarding<B>;
+template <class B>
+using allocating_from = ferry::allocating_from<ferry::host_space, B>;
 static_assert(ferry::back_end<forwarding<can_wait>> && ferry::back_end<forwarding<can_wait> const>);
 static_assert(!ferry::marking_back_end<forwarding<can_wait>> && ferry::marking_back_end<forwarding<marks>>);
-static_assert(ferry::marking_back_end<ferry::allocating_from<ferry::host_space, marks>>);
-template <class B>
-concept has_event_verbs = requires(B& b, void* event, ferry::device d, ferry::stream_token on) {
-    b.wait_for_event(event, d, on);
-    b.record_event(d, on);
-};
-static_assert(!has_event_verbs<forwarding<marks>> && has_event_verbs<forwarding<has_events>>);
+static_assert(ferry::marking_back_end<allocating_from<marks>>);
+
+#define IS_FORWARDED(operation)                                                                            \
+    template <class B>                                                                                     \
+    concept has_##operation = requires(B& b) {                                                             \
+        { b.operation(argument{}) } -> std::same_as<outcome>;                                              \
+    };                                                                                                     \
+    static_assert(has_##operation<forwarding<has_all>> && has_##operation<forwarding<has_all> const> &&    \
+                  has_##operation<allocating_from<has_all>> && !has_##operation<forwarding<can_wait>>);
+FERRY_OPTIONAL_OPERATIONS(IS_FORWARDED)
 
 }  // namespace
