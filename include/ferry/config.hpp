@@ -74,6 +74,18 @@
 #define FERRY_HAS_EXCEPTIONS 0
 #endif
 
+// Deletes an overload of a function that throws and of its `try_` form, with one message. The last arguments declare
+// the template, or are `inline`. GCC prints the line with the names, so keep the message on it. Without exceptions,
+// only the `try_` form is declared.
+#if FERRY_HAS_EXCEPTIONS
+#define FERRY_DELETED_BOTH(name, try_name, parameters, cure, ...) \
+    __VA_ARGS__ void name parameters FERRY_DELETED(cure);         \
+    __VA_ARGS__ void try_name parameters FERRY_DELETED(cure)
+#else
+#define FERRY_DELETED_BOTH(name, try_name, parameters, cure, ...) \
+    __VA_ARGS__ void try_name parameters FERRY_DELETED(cure)
+#endif
+
 // `_Float16` is available. GCC 12 supports it in C++ on x86-64 only, but defines its limit macros on AArch64 as well.
 #if defined(__FLT16_MANT_DIG__) && (defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define FERRY_HAS_FLOAT16 1

@@ -1,4 +1,5 @@
 // expect: a view with access_from::device does not store its device: borrow the tensor from which it was made
+// also: try_borrow
 #include <ferry/exchange/borrow.hpp>
 #include <ferry/tensor/as.hpp>
 

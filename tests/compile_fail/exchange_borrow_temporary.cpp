@@ -1,4 +1,5 @@
 // expect: the borrowed_tensor would outlive the temporary array
+// also: try_borrow
 // Compilers print the deleted declaration, which contains the fix.
 #include <ferry/exchange/borrow.hpp>
 

@@ -1,4 +1,5 @@
 // expect: unknown array type: specialise ferry::array_traits<T>
+// also: try_borrow
 // A temporary of a type without an adapter: a variable of that type does not compile either.
 #include <ferry/exchange/borrow.hpp>
 

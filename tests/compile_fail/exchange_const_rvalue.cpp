@@ -1,4 +1,5 @@
 // expect: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array
+// also: try_to_dlpack
 // A move of a const array would copy it, even with copy_policy::never.
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>

@@ -1,4 +1,5 @@
 // expect: a view with access_from::device does not store its device: export the tensor from which it was made
+// also: try_to_dlpack
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/tensor/as.hpp>
 

@@ -1,4 +1,5 @@
 // expect: a managed_tensor has one owner and cannot be shared: pass std::move
+// also: try_to_dlpack
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <utility>

@@ -1,4 +1,5 @@
 // expect: a view owns no memory that a tensor could share: import its owner, or a copy
+// also: try_from_dlpack
 // A tensor_view is not a producer, and array_traits<tensor_view> is not the fix.
 #include <ferry/exchange/from_dlpack.hpp>
 

@@ -1,4 +1,5 @@
 // expect: needs an owner: pass std::move\(array\), call borrow\(\), add array_traits<T>::share
+// also: try_to_dlpack
 // The tensor outlives the call, so it needs an owner of the memory.
 #include <ferry/exchange/to_dlpack.hpp>
 

@@ -1,4 +1,5 @@
 // expect: this type cannot import a tensor: add static T adopt\(ferry::managed_tensor\)
+// also: try_from_dlpack
 #include <ferry/exchange/from_dlpack.hpp>
 
 #include <utility>

@@ -1,4 +1,5 @@
 // expect: the argument is not a back end: it must satisfy ferry::back_end
+// also: try_to_dlpack
 // A memory space instead of a back end.
 #include <ferry/exchange/to_dlpack.hpp>
 

@@ -1,4 +1,5 @@
 // expect: pass the stream on which the tensor is ready
+// also: try_to_host
 // A tensor without a producer does not contain the stream on which it is ready (D7).
 #include <ferry/exchange/to_host.hpp>
 

@@ -1,4 +1,5 @@
 // expect: unknown array type: specialise ferry::array_traits<T>
+// also: try_to_dlpack
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct grid {

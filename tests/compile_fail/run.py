@@ -4,12 +4,14 @@ usage: run.py FILE COMPILER [FLAG...]
 The file's first lines are `// expect: REGEX`; each must match the output of the compiler. The first one is the cure: it must
 match one of the first five lines, counted from the first error, without the lines of the include stack. `// within: LINES`
 states another number. nvcc's output is not counted. `// lines: NUMBER` limits the lines of the whole output. A line `// with: FLAG...` after them has flags for the first
-compilation; then the first error must match the first line.
+compilation; then the first error must match the first line. A line `// also: try_NAME` repeats the first compilation with
+try_NAME in place of NAME.
 """
 
 import re
 import subprocess
 import sys
+import tempfile
 
 
 def compile_file(source, command):
@@ -58,10 +60,16 @@ def main():
     code, output = compile_file(source, command)
     if code != 0:
         failures.append(f"the twin (without FERRY_COMPILE_FAIL) does not compile:\n{output}")
-    code, output = compile_file(source, [*command, *flags, "-DFERRY_COMPILE_FAIL"])
-    if code == 0:
-        failures.append("compiles with FERRY_COMPILE_FAIL, and must not")
-    else:
+    outcomes = [compile_file(source, [*command, *flags, "-DFERRY_COMPILE_FAIL"])]
+    if also := re.search(r"^// also: try_(\w+)$", text, re.MULTILINE):
+        with tempfile.NamedTemporaryFile("w", suffix=".cpp", encoding="utf-8") as file:
+            file.write(re.sub(rf"(ferry::|\.)(?={also[1]}[<(])", r"\1try_", text))
+            file.flush()
+            outcomes.append(compile_file(file.name, [*command, *flags, "-DFERRY_COMPILE_FAIL"]))
+    for code, output in outcomes:
+        if code == 0:
+            failures.append("compiles with FERRY_COMPILE_FAIL, and must not")
+            continue
         if flags and not re.search(expected[0], first := first_error(output)):
             failures.append(f"the first error is another one: {first}")
         missing = [pattern for pattern in expected if not re.search(pattern, output)]

@@ -1,4 +1,5 @@
 // expect: the temporary inplace_view contains the extents
+// also: try_as
 // A view of dynamic rank references the extents of its argument.
 #include <ferry/tensor/as.hpp>
 #include <ferry/tensor/inplace_view.hpp>

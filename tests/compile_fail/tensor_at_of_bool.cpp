@@ -1,4 +1,5 @@
 // expect: an index is an integer, not a bool or a floating-point number
+// also: try_at
 // The rank is checked at run time.
 #include <ferry/tensor/typed_view.hpp>
 

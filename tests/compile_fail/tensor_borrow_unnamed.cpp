@@ -1,4 +1,5 @@
 // expect: the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable
+// also: try_dltensor
 // The borrowed_tensor contains the struct.
 #include <ferry/exchange/borrow.hpp>
 

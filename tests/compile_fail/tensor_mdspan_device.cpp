@@ -1,4 +1,5 @@
 // expect: the host cannot access these elements: pass a family with device_contiguous and device_strided
+// also: try_to_mdspan
 // An mdspan of device memory needs an accessor that prevents host access.
 #include <support/tiny_mdspan.hpp>
 

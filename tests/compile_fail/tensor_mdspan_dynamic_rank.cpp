@@ -1,4 +1,5 @@
 // expect: an mdspan has a static rank: call as<T, Rank>
+// also: try_to_mdspan
 // The rank of an mdspan is in its type.
 #include <support/tiny_mdspan.hpp>
 

@@ -1,4 +1,5 @@
 // expect: packed elements have no address: index the typed_view
+// also: try_to_mdspan
 // An mdspan returns references (R19).
 #include <support/tiny_mdspan.hpp>
 

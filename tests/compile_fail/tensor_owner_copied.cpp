@@ -1,4 +1,5 @@
 // expect: the tensor takes ownership: pass std::move\(owner\), or a copy
+// also: try_make_managed
 // The owner is moved (D11).
 #include <ferry/tensor/make_managed.hpp>
 

@@ -1,4 +1,5 @@
 // expect: a range of indices is a ferry::range_slice\{first, last\}
+// also: try_slice
 #include <ferry/tensor/slice.hpp>
 #include <ferry/tensor/typed_view.hpp>
 

@@ -1,4 +1,5 @@
 // expect: an argument of slice is an integer, a ferry::range_slice or ferry::full_extent
+// also: try_slice
 #include <ferry/tensor/typed_view.hpp>
 
 auto row(ferry::typed_view<float const, 2> v) {

@@ -1,4 +1,5 @@
 // expect: slice requires a static rank: call as<T, Rank>
+// also: try_slice
 #include <ferry/tensor/typed_view.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

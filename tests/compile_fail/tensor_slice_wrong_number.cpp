@@ -1,4 +1,5 @@
 // expect: slice requires one index or range_slice for each dimension
+// also: try_slice
 #include <ferry/tensor/typed_view.hpp>
 
 auto row(ferry::typed_view<float const, 2> v) {

@@ -1,4 +1,5 @@
 // expect: the view would outlive the tensor: store the managed_tensor in a variable
+// also: try_view
 // The data is destroyed with its owner (R7).
 #include <ferry/exchange/from_dlpack.hpp>
 

@@ -1,4 +1,5 @@
 // expect: must return the same type for every element type
+// also: try_visit
 // The results of visit's function have one type.
 #include <ferry/tensor/visit.hpp>
 

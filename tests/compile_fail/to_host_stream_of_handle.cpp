@@ -1,4 +1,5 @@
 // expect: the family of this stream is unknown: pass stream_token::cuda\(the cudaStream_t\)
+// also: try_to_host
 // The stream of a bare device tensor.
 #include <ferry/exchange/to_host.hpp>
 

@@ -96,11 +96,12 @@ class borrowed_tensor {
     /// Returns a view of the tensor, which is valid while this object exists.
     [[nodiscard]] tensor_view view() const& noexcept { return {raw_.dl_tensor, flags{raw_.flags}}; }
 
-    DLTensor const* dltensor() const&& FERRY_DELETED("the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable");
     // clang-format off
+    DLTensor const* dltensor() const&& FERRY_DELETED("the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable");
+    result<DLTensor*> try_dltensor() const&& FERRY_DELETED("the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable");
     DLManagedTensorVersioned const* get() const&& FERRY_DELETED("the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable");
-    // clang-format on
     tensor_view view() const&& FERRY_DELETED("the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable");
+    // clang-format on
 
    private:
     [[nodiscard]] bool check_writable(detail::reporter r) const {
@@ -212,22 +213,14 @@ template <class Array>
     });
 }
 // clang-format off
-#if FERRY_HAS_EXCEPTIONS
-template <class Array>
-    requires(!std::is_lvalue_reference_v<Array> && !non_owning<Array> && !std::derived_from<Array, tensor_view> &&
-             (detail::has_adapter<Array> || detail::has_own_exports<std::remove_cv_t<Array>>))
-void borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to to_dlpack");
-template <class View>
-    requires detail::is_device_view<std::remove_cvref_t<View>>
-void borrow(View&&) FERRY_DELETED("a view with access_from::device does not store its device: borrow the tensor from which it was made");
-template <class Other>
-    requires detail::is_unknown<Other>
-void borrow(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
-#endif
-template <class Array>
-    requires(!std::is_lvalue_reference_v<Array> && !non_owning<Array> && !std::derived_from<Array, tensor_view> &&
-             (detail::has_adapter<Array> || detail::has_own_exports<std::remove_cv_t<Array>>))
-void try_borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to try_to_dlpack");
+FERRY_DELETED_BOTH(borrow, try_borrow, (Array&&), "the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to to_dlpack",
+    template <class Array>
+        requires(!std::is_lvalue_reference_v<Array> && !non_owning<Array> && !std::derived_from<Array, tensor_view> &&
+                 (detail::has_adapter<Array> || detail::has_own_exports<std::remove_cv_t<Array>>)));
+FERRY_DELETED_BOTH(borrow, try_borrow, (View&&), "a view with access_from::device does not store its device: borrow the tensor from which it was made",
+    template <class View> requires detail::is_device_view<std::remove_cvref_t<View>>);
+FERRY_DELETED_BOTH(borrow, try_borrow, (Other&&), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()",
+    template <class Other> requires detail::is_unknown<Other>);
 // clang-format on
 
 }  // namespace ferry::inline v0

@@ -22,8 +22,8 @@ namespace ferry::inline v0 {
 
 /// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
 ///
-/// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream that was requested
-/// from the producer. Thread-safe.
+/// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream of the handshake with
+/// the producer. Thread-safe.
 ///
 /// \param raw    struct; owned by the result on success; on failure its deleter has run exactly once. For a struct of
 ///               another major version, only the version and the deleter are accessed (R2).
@@ -69,8 +69,8 @@ namespace ferry::inline v0 {
                                            [=](detail::reporter r) { return detail::take(raw, r, assumed); });
 }
 
-/// Imports a managed_tensor. Its producer can no longer make a stream wait for the data, so the caller passes the
-/// stream on which the data is ready.
+/// Imports a managed_tensor. Its producer cannot order a stream any more, so the caller passes the stream on which the
+/// data is ready.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param tensor    tensor; consumed on success, unchanged on failure before `adopt`
@@ -159,25 +159,24 @@ template <class Consumer, class Producer>
                                            detail::default_back_end<Producer>(), {}, where.location);
 }
 
-#if FERRY_HAS_EXCEPTIONS
 // clang-format off
-template <class Consumer, class Tensor, class... Rest>
-    requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> && !producer<Tensor>)
-Consumer from_dlpack(Tensor&&, request const& = {}, Rest&&...) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
-template <class Other, class From, class... Rest>
-    requires(!detail::may_import<Other> && detail::may_export<From>)
-Other from_dlpack(From&&, request const& = {}, Rest&&...) FERRY_DELETED("this type cannot import a tensor: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>");
-template <class Consumer, class View, class... Rest>
-    requires(std::derived_from<std::remove_cvref_t<View>, tensor_view> && !detail::may_export<View>)
-Consumer from_dlpack(View&&, Rest&&...) FERRY_DELETED("a view owns no memory that a tensor could share: import its owner, or a copy: from_dlpack<T>(to_dlpack(view, {.copy = ferry::copy_policy::always}))");
-template <class Consumer, class Other, class... Rest>
-    requires(!detail::may_export<Other> && !std::same_as<std::remove_cvref_t<Other>, managed_tensor> &&
-             !std::derived_from<std::remove_cvref_t<Other>, tensor_view>)
-Consumer from_dlpack(Other&&, Rest&&...) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()");
-template <class Consumer, class From, class Other, class... Rest>
-    requires(detail::may_import<Consumer> && detail::may_export<From> && !back_end<std::remove_reference_t<Other>>)
-Consumer from_dlpack(From&&, request const&, Other&&, Rest&&...) FERRY_DELETED("the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
+FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (Tensor&&, request const& = {}, Rest&&...), "a managed_tensor has one owner and cannot be shared: pass std::move(tensor)",
+    template <class Consumer, class Tensor, class... Rest>
+        requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> && !producer<Tensor>));
+FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const& = {}, Rest&&...), "this type cannot import a tensor: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>",
+    template <class Other, class From, class... Rest>
+        requires(!detail::may_import<Other> && detail::may_export<From>));
+FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (View&&, Rest&&...), "a view owns no memory that a tensor could share: import its owner, or a copy: from_dlpack<T>(to_dlpack(view, {.copy = ferry::copy_policy::always}))",
+    template <class Consumer, class View, class... Rest>
+        requires(std::derived_from<std::remove_cvref_t<View>, tensor_view> && !detail::may_export<View>));
+FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (Other&&, Rest&&...), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()",
+    template <class Consumer, class Other, class... Rest>
+        requires(!detail::may_export<Other> && !std::same_as<std::remove_cvref_t<Other>, managed_tensor> &&
+                 !std::derived_from<std::remove_cvref_t<Other>, tensor_view>));
+FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
+    template <class Consumer, class From, class Other, class... Rest>
+        requires(detail::may_import<Consumer> && detail::may_export<From> &&
+                 !back_end<std::remove_reference_t<Other>>));
 // clang-format on
-#endif
 
 }  // namespace ferry::inline v0

@@ -155,23 +155,19 @@ template <detail::kept_tensor Kept, class BackEnd = host_back_end const&>
     });
 }
 
-#if FERRY_HAS_EXCEPTIONS
 // clang-format off
-managed_tensor to_dlpack(managed_tensor const&) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor) and a request, or request {.copy = ferry::copy_policy::always}");
-managed_tensor to_dlpack(tensor_view const&) FERRY_DELETED("a view owns no memory that a tensor could share: export its owner, call borrow(), or request {.copy = ferry::copy_policy::always}");
-template <class Other, class... Rest>
-    requires detail::is_unknown<Other>
-managed_tensor to_dlpack(Other&&, Rest&&...) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
-template <class Other>
-    requires detail::is_unknown<Other>
-managed_tensor to_dlpack(Other&&, request const&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
-template <class View>
-    requires detail::is_device_view<std::remove_cvref_t<View>>
-managed_tensor to_dlpack(View&&, request const& = {}) FERRY_DELETED("a view with access_from::device does not store its device: export the tensor from which it was made");
-template <class From, class Other, class... Rest>
-    requires(!back_end<std::remove_reference_t<Other>>)
-managed_tensor to_dlpack(From&&, request const&, Other&&, Rest&&...) FERRY_DELETED("the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (managed_tensor const&), "a managed_tensor has one owner and cannot be shared: pass std::move(tensor) and a request, or request {.copy = ferry::copy_policy::always}",
+    inline);
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (tensor_view const&), "a view owns no memory that a tensor could share: export its owner, call borrow(), or request {.copy = ferry::copy_policy::always}",
+    inline);
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Other&&, Rest&&...), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()",
+    template <class Other, class... Rest> requires detail::is_unknown<Other>);
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Other&&, request const&), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()",
+    template <class Other> requires detail::is_unknown<Other>);
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (View&&, request const& = {}), "a view with access_from::device does not store its device: export the tensor from which it was made",
+    template <class View> requires detail::is_device_view<std::remove_cvref_t<View>>);
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (From&&, request const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
+    template <class From, class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
 // clang-format on
-#endif
 
 }  // namespace ferry::inline v0

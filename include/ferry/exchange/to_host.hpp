@@ -88,21 +88,19 @@ template <detail::kept_tensor Kept, class BackEnd>
     return try_to_dlpack(kept, request{.device = cpu}, b, ready_on, where);
 }
 
-#if FERRY_HAS_EXCEPTIONS
-template <class Tensor, class BackEnd>
-    requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> && back_end<std::remove_reference_t<BackEnd>>)
 // clang-format off
-managed_tensor to_host(Tensor&&, BackEnd&&) FERRY_DELETED("pass the stream on which the tensor is ready, or ferry::already_ready if no work is pending");
-template <class Other, class... Rest>
-    requires(!detail::has_own_exports<std::remove_cvref_t<Other>> && !detail::may_export<Other>)
-managed_tensor to_host(Other&&, Rest&&...) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()");
-template <class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
-managed_tensor to_host(tensor_view const&, BackEnd&&) FERRY_DELETED("pass the stream on which the data is ready, or ferry::already_ready if no work is pending");
-managed_tensor to_host(tensor_view const&) FERRY_DELETED("a view owns no memory that a tensor could share: pass a back end and a stream for a copy");
-managed_tensor to_host(managed_tensor const&) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor), or a back end and a stream for a copy");
+FERRY_DELETED_BOTH(to_host, try_to_host, (Tensor&&, BackEnd&&), "pass the stream on which the tensor is ready, or ferry::already_ready if no work is pending",
+    template <class Tensor, class BackEnd>
+        requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> &&
+                 back_end<std::remove_reference_t<BackEnd>>));
+FERRY_DELETED_BOTH(to_host, try_to_host, (Other&&, Rest&&...), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()",
+    template <class Other, class... Rest>
+        requires(!detail::has_own_exports<std::remove_cvref_t<Other>> && !detail::may_export<Other>));
+FERRY_DELETED_BOTH(to_host, try_to_host, (tensor_view const&, BackEnd&&), "pass the stream on which the data is ready, or ferry::already_ready if no work is pending",
+    template <class BackEnd> requires back_end<std::remove_reference_t<BackEnd>>);
+FERRY_DELETED_BOTH(to_host, try_to_host, (tensor_view const&), "a view owns no memory that a tensor could share: pass a back end and a stream for a copy", inline);
+FERRY_DELETED_BOTH(to_host, try_to_host, (managed_tensor const&), "a managed_tensor has one owner and cannot be shared: pass std::move(tensor), or a back end and a stream for a copy", inline);
 // clang-format on
-#endif
 
 /// Overload for tensors in pageable host memory (type cpu); no stream is needed.
 ///

@@ -118,15 +118,11 @@ template <element T, int Rank = dynamic_rank, access_from Access = access_from::
     return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
 }
 
-template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided,
-          int MaxRank>
-    requires(Rank == dynamic_rank)
 // clang-format off
-void as(inplace_view<MaxRank> const&&, std::source_location = std::source_location::current()) FERRY_DELETED("the temporary inplace_view contains the extents: store it with auto, or pass the rank: as<T, Rank>");
-template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided,
-          int MaxRank>
-    requires(Rank == dynamic_rank)
-void try_as(inplace_view<MaxRank> const&&, std::source_location = std::source_location::current()) FERRY_DELETED("the temporary inplace_view contains the extents: store it with auto, or pass the rank: try_as<T, Rank>");
+FERRY_DELETED_BOTH(as, try_as, (inplace_view<MaxRank> const&&, std::source_location = std::source_location::current()), "the temporary inplace_view contains the extents: store it with auto, or pass the rank: as<T, Rank>",
+    template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
+              layout Layout = layout::strided, int MaxRank>
+        requires(Rank == dynamic_rank));
 // clang-format on
 
 }  // namespace ferry::inline v0

@@ -106,12 +106,8 @@ template <detail::movable_owner Owner>
 }
 
 // clang-format off
-#if FERRY_HAS_EXCEPTIONS
-template <class Owner, class... Rest>
-managed_tensor make_managed(Owner&, Rest&&...) FERRY_DELETED("the tensor takes ownership: pass std::move(owner), or a copy");
-#endif
-template <class Owner, class... Rest>
-result<managed_tensor> try_make_managed(Owner&, Rest&&...) FERRY_DELETED("the tensor takes ownership: pass std::move(owner), or a copy");
+FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&, Rest&&...), "the tensor takes ownership: pass std::move(owner), or a copy",
+    template <class Owner, class... Rest>);
 // clang-format on
 
 }  // namespace ferry::inline v0

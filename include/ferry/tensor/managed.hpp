@@ -64,13 +64,10 @@ class managed_tensor {
         static_cast<void>(detail::check_not_empty(*this, {"ferry::managed_tensor::view", where}));
         return view_;
     }
-    // clang-format off
-    tensor_view const& view(std::source_location = {}) const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
-    // clang-format on
 #endif
     [[nodiscard]] result<tensor_view> try_view(std::source_location where = std::source_location::current()) const&;
     // clang-format off
-    result<tensor_view> try_view(std::source_location = {}) const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+    FERRY_DELETED_BOTH(view, try_view, (std::source_location = {}) const&&, "the view would outlive the tensor: store the managed_tensor in a variable", inline);
     // clang-format on
 
     /// Checks the tensor as ferry::as does, and returns a typed view.
@@ -85,11 +82,6 @@ class managed_tensor {
         static_cast<void>(detail::check_not_empty(*this, {"ferry::managed_tensor::as", where}));
         return ferry::as<T, Rank, Access, Layout>(view_, where);
     }
-    template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
-              layout Layout = layout::strided>
-    // clang-format off
-    void as(std::source_location = {}) const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
-    // clang-format on
 #endif
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided>
@@ -99,10 +91,10 @@ class managed_tensor {
         if (!detail::check_not_empty(*this, to)) return to.outcome.error();
         return ferry::try_as<T, Rank, Access, Layout>(view_, where);
     }
-    template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
-              layout Layout = layout::strided>
     // clang-format off
-    void try_as(std::source_location = {}) const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+    FERRY_DELETED_BOTH(as, try_as, (std::source_location = {}) const&&, "the view would outlive the tensor: store the managed_tensor in a variable",
+        template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
+                  layout Layout = layout::strided>);
     // clang-format on
 
     /// Returns the data type.

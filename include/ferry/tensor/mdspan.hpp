@@ -188,14 +188,12 @@ template <class Family = mdspan_family::standard, element T, int Rank, access_fr
     }
 }
 
-template <class Family = mdspan_family::standard, element T, int Rank, layout Layout>
-    requires(!packed_type<T> && !detail::device_mdspan_family<Family>)
 // clang-format off
-void to_mdspan(typed_view<T, Rank, access_from::device, Layout> const&) FERRY_DELETED("the host cannot access these elements: pass a family with device_contiguous and device_strided");
-// clang-format on
-template <class Family = mdspan_family::standard, packed_type T, int Rank, access_from Access, layout Layout>
-// clang-format off
-void to_mdspan(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("packed elements have no address: index the typed_view");
+FERRY_DELETED_BOTH(to_mdspan, try_to_mdspan, (typed_view<T, Rank, access_from::device, Layout> const&), "the host cannot access these elements: pass a family with device_contiguous and device_strided",
+    template <class Family = mdspan_family::standard, element T, int Rank, layout Layout>
+        requires(!packed_type<T> && !detail::device_mdspan_family<Family>));
+FERRY_DELETED_BOTH(to_mdspan, try_to_mdspan, (typed_view<T, Rank, Access, Layout> const&), "packed elements have no address: index the typed_view",
+    template <class Family = mdspan_family::standard, packed_type T, int Rank, access_from Access, layout Layout>);
 // clang-format on
 
 }  // namespace ferry::inline v0

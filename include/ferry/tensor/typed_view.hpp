@@ -41,10 +41,14 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
    public:
     using refused::operator();
     using refused::operator[];
-    using refused::at;
     using refused::begin;
     using refused::end;
+    using refused::try_at;
+    using refused::try_slice;
+#if FERRY_HAS_EXCEPTIONS
+    using refused::at;
     using refused::slice;
+#endif
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
     /// `T&`; for packed types, a value.
