@@ -34,8 +34,8 @@
 #define FERRY_DELETED(cure) = delete
 #endif
 
-// For a parameter that the constructed object references. Clang then warns, for example, when a function returns a view
-// of a local list.
+// For a parameter, or an object (after the parameter list of a member function), that the result references. Clang then
+// warns, for example, when a function returns a view of a local list.
 #if defined(__clang__) && !defined(__CUDACC__)
 #define FERRY_LIFETIME_BOUND [[clang::lifetimebound]]
 #else

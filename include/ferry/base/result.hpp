@@ -48,7 +48,7 @@ class [[nodiscard]] result<void> {
     /// Returns whether the operation succeeded.
     [[nodiscard]] explicit operator bool() const noexcept { return has_value_; }
     /// Returns the error. Does not check that there is one.
-    [[nodiscard]] ferry::error const& error() const noexcept { return error_; }
+    [[nodiscard]] ferry::error const& error() const noexcept FERRY_LIFETIME_BOUND { return error_; }
 #if FERRY_HAS_EXCEPTIONS
     /// Throws the error, if there is one.
     ///
@@ -128,24 +128,24 @@ class [[nodiscard]] result {
     /// Returns whether there is a value.
     [[nodiscard]] explicit operator bool() const noexcept { return outcome_.has_value(); }
     /// Returns the error. Does not check that there is one.
-    [[nodiscard]] ferry::error const& error() const noexcept { return outcome_.error(); }
+    [[nodiscard]] ferry::error const& error() const noexcept FERRY_LIFETIME_BOUND { return outcome_.error(); }
 
     /// Returns the value. Does not check that there is one.
-    [[nodiscard]] T& operator*() & noexcept { return value_; }
-    [[nodiscard]] T const& operator*() const& noexcept { return value_; }
-    [[nodiscard]] T&& operator*() && noexcept { return std::move(value_); }
+    [[nodiscard]] T& operator*() & noexcept FERRY_LIFETIME_BOUND { return value_; }
+    [[nodiscard]] T const& operator*() const& noexcept FERRY_LIFETIME_BOUND { return value_; }
+    [[nodiscard]] T&& operator*() && noexcept FERRY_LIFETIME_BOUND { return std::move(value_); }
     /// Returns the address of the value. Does not check that there is one.
-    [[nodiscard]] T* operator->() noexcept { return &value_; }
-    [[nodiscard]] T const* operator->() const noexcept { return &value_; }
+    [[nodiscard]] T* operator->() noexcept FERRY_LIFETIME_BOUND { return &value_; }
+    [[nodiscard]] T const* operator->() const noexcept FERRY_LIFETIME_BOUND { return &value_; }
 
 #if FERRY_HAS_EXCEPTIONS
     /// Returns the value, or throws the error.
     ///
     /// \return  value
     /// \throws error  the error of the result, if it has no value
-    [[nodiscard]] T& value() & { return outcome_.value(), value_; }
-    [[nodiscard]] T const& value() const& { return outcome_.value(), value_; }
-    [[nodiscard]] T&& value() && { return outcome_.value(), std::move(value_); }
+    [[nodiscard]] T& value() & FERRY_LIFETIME_BOUND { return outcome_.value(), value_; }
+    [[nodiscard]] T const& value() const& FERRY_LIFETIME_BOUND { return outcome_.value(), value_; }
+    [[nodiscard]] T&& value() && FERRY_LIFETIME_BOUND { return outcome_.value(), std::move(value_); }
 #endif
 
    private:
