@@ -57,7 +57,7 @@ def row(scope, lane, run, rest, presets):
     if run == "cuda_headers":
         command, what = "nvcc", ("every CUDA header" if scope == "`--full`" else "the CUDA headers that changed") + ", the umbrella headers"
     elif run == "nvcc_tests":
-        command, what = "nvcc", f"CUDA tests{'' if scope == '`--full`' else ', if they or the CUDA headers changed'}: all are compiled; those that need no GPU are run"
+        command, what = "nvcc", f"CUDA tests{': all' if scope == '`--full`' else ', if they or the CUDA headers changed: those in `*.cu` files'} are compiled; those that need no GPU are run"
     elif run == "fake_cuda":
         command, what = preset(presets, words[0], "CMAKE_CXX_COMPILER"), "GPU tests on a fake CUDA runtime"
         what += ", ThreadSanitizer" if words[0] == "tsan" else ""
