@@ -41,6 +41,11 @@ ABOUT = {
     "Compile time": "Processor time of g++ and clang++ with `-fsyntax-only`, in a different run from the section about including a header.",
     "Copies on the host": "*Executed*: an existing copy plan is executed, and its destination has been written before. *Planned and executed*: the plan is made for "
     "each copy. *Fresh*: the destination is newly allocated.",
+    "Attaching a tensor in host memory": "Each row attaches a tensor, reads one element and releases the tensor. *Found in its session*: the session already maps "
+    "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release. *Mapped without a session*: the attach maps and "
+    "unmaps the memory, and also identifies the calling process.",
+    "Frames between two processes": "*Lifetime protocol*: a `ferry::ipc::server` publishes buffers in shared memory, and a `ferry::ipc::client` holds a lease on the "
+    "buffer that it reads.",
 }
 
 
@@ -155,7 +160,7 @@ def bits(programs, quick):
     for line in run([programs / "bench_bits", "5" if quick else "31"]).splitlines():
         what, ours, peer = line.split("\t")
         is_count = what.endswith("counted")
-        yield row("Bits of columns", what, spoken(float(ours)), "memcpy of the same size", spoken(float(peer)), float(peer) / float(ours),
+        yield row("Validity bitmaps and booleans of columns", what, spoken(float(ours)), "memcpy of the same size", spoken(float(peer)), float(peer) / float(ours),
                   at_least(0.8) if is_count else "", float(peer) / float(ours) >= 0.8 if is_count else None)  # fmt: skip
 
 

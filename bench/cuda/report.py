@@ -105,7 +105,9 @@ def page(measured):
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
         "Rates are in GB/s; a cell with a unit of time is the duration of the operation. A *handshake* makes one stream wait for another (`order`). The *pinned\n"
         "link* is a plain copy of the same size between device and pinned memory. A *lane* is a host thread of the copier, with a stream and pinned staging\n"
-        "buffers. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry is faster. Its quartiles are in brackets. A budget of the form\n"
+        "buffers. *Found in its session*: the importer's session already maps the memory. *Mapped by its session*: the session maps the memory for this attach, and\n"
+        "unmaps it on release. [ipc.md](ipc.md#measurements) defines *shared slots* and *one share per frame*. **Ratio** is the peer's time divided by ferry's in\n"
+        "the same run: above 1, ferry is faster. Its quartiles are in brackets. A budget of the form\n"
         "\"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. The project sets the budgets"
         f"{f'; {missed} are missed' if missed else ', and all are met'}.\n",
         table(["what", "bytes", "rate", "against", "ratio", "budget", "met"], budgets(bound)),
@@ -135,7 +137,8 @@ def page(measured):
     if by["frames"]:
         part += [
             "The next table shows frames in GPU memory that one process sends to another, measured alternately with Python libraries. The consumer copies each frame.\n"
-            "Two slots are used alternately, except in the rows \"one at a time\". The ratio is in brackets:\n",
+            "Two slots are used alternately, except in the rows \"one at a time\", where the producer sends each frame only after the consumer has replied to the\n"
+            "previous one. The ratio is in brackets:\n",
             peers(by["frames"]),
         ]
     return "\n".join(part)
