@@ -74,9 +74,9 @@
 #define FERRY_HAS_EXCEPTIONS 0
 #endif
 
-// Deletes an overload of a function that throws and of its `try_` form, with one message. The last arguments declare
-// the template, or are `inline`. GCC prints the line with the names, so keep the message on it. Without exceptions,
-// only the `try_` form is declared.
+// Deletes an overload of a function that throws and of its `try_` form, with one message. The last arguments precede
+// `void` in the declarations: a template header, or `inline`. GCC prints the line with the names, so keep the message
+// on it. Without exceptions, only the `try_` form is declared.
 #if FERRY_HAS_EXCEPTIONS
 #define FERRY_DELETED_BOTH(name, try_name, parameters, cure, ...) \
     __VA_ARGS__ void name parameters FERRY_DELETED(cure);         \

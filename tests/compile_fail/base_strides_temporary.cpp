@@ -1,4 +1,4 @@
-// expect: the view refers to a list of strides, and this one is temporary: let view\(\) return ferry::inplace_view<N>, which contains the list
+// expect: the view refers to a list of strides, and this list is temporary: use ferry::inplace_view<N>, which stores the list
 // Strides borrow (R7).
 #include <ferry/base/shape.hpp>
 

@@ -1,4 +1,4 @@
-// expect: the view refers to a list of std::int64_t, and these extents have another type: let view\(\) return ferry::inplace_view<N>
+// expect: the view refers to a list of std::int64_t, and these extents have another type: use ferry::inplace_view<N>
 #include <ferry/tensor/inplace_view.hpp>
 
 #include <array>

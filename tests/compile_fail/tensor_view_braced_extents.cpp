@@ -1,4 +1,4 @@
-// expect: the view refers to a list of extents, and this one is temporary: let view\(\) return ferry::inplace_view<N>, which contains the list
+// expect: the view refers to a list of extents, and this list is temporary: use ferry::inplace_view<N>, which stores the list
 // {0, 3} would be a null pointer and a rank.
 #include <ferry/tensor/view.hpp>
 

@@ -158,9 +158,9 @@ class inplace_dims {
         auto const count = static_cast<std::size_t>(values.size());
         if (count > 0 && data == nullptr)
             return report(r, errc::shape,
-                          message{"the list is NULL with rank "}
+                          message{"the list is NULL, but the rank is "}
                               << static_cast<std::int64_t>(count)
-                              << "; only rank 0 allows it (R25): pass one value for each dimension");
+                              << "; only a list of rank 0 may be NULL (R25): pass one value for each dimension");
         if (!check_room(count, r)) return false;
         for (std::size_t i = 0; i < count; ++i)
             if (!append(data[i], r)) return false;

@@ -150,18 +150,18 @@ class shape_view : public detail::int64_list {
 
     // clang-format off
     template <std::size_t N>
-    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
+    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
+    shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !detail::viewable_when_temporary<std::remove_cv_t<Range>>)
-    shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
+    shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
     template <std::integral Int, std::size_t N>
         requires(!std::same_as<Int, std::int64_t>)
-    shape_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: let view() return ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
+    shape_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: use ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
     template <detail::foreign_list List>
-    shape_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: let view() return ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
+    shape_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: use ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
     // clang-format on
 
     /// Returns whether the ranks and all extents are equal.
@@ -202,18 +202,18 @@ class strides_view : public detail::int64_list {
 
     // clang-format off
     template <std::size_t N>
-    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
+    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
+    strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !detail::viewable_when_temporary<std::remove_cv_t<Range>>)
-    strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
+    strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
     template <std::integral Int, std::size_t N>
         requires(!std::same_as<Int, std::int64_t>)
-    strides_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: let view() return ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
+    strides_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: use ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
     template <detail::foreign_list List>
-    strides_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: let view() return ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
+    strides_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: use ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
     // clang-format on
 
     /// Returns whether the ranks are equal, and either both views are implicit or all strides are equal. Does not

@@ -34,16 +34,16 @@ namespace ferry::inline v0 {
 /// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
 /// - `ferry::device device(T const&)`: returns the device of the elements of an array, without a view; if it is absent,
-///   ferry asks `view`. Within the specialisation, this member hides the name of the type `ferry::device`: write
-///   `ferry::device` in full.
+///   ferry calls `view`. Within the specialisation, the unqualified name `device` refers to this member: write
+///   `ferry::device` for the type.
 /// - `static constexpr bool owns`: whether an rvalue keeps its elements alive (D13). If it is absent, ferry assumes
 ///   true for a type with a non-trivial destructor, and for an object that contains all elements. If only some arrays
 ///   of a type own their elements, define a function: `static bool owns(T const&)`.
 /// - `static constexpr bool vector_elements`, `static constexpr bool padded_elements`: whether imports support short
 ///   vectors and padded sub-byte elements; see `accepts_vectors` and `accepts_padded`.
 ///
-/// To report failures without exceptions, `view`, `share`, `adopt` and `allocate` may return a `result` of the type
-/// above.
+/// To report failures without exceptions, `view`, `share`, `adopt` and `allocate` may return `result<R>` instead of the
+/// type R that is listed above.
 ///
 /// All members are public and static; overload sets and templates are allowed. A member with one of these names and an
 /// unsupported signature does not compile; see exchange/detail/adapter.hpp. A type without `view` may have a member

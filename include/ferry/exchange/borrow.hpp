@@ -186,7 +186,7 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
 /// A temporary can be passed only if its elements belong to another object (array_traits<T>::owns is false), as those
 /// of a slice of a typed_view do: the extents and strides of the temporary are copied.
 ///
-/// \param array  array; an lvalue must outlive the result. For a temporary, only its elements must outlive it.
+/// \param array  an lvalue, which must outlive the result, or a temporary, whose elements must outlive the result
 /// \param where  source location for errors
 /// \return       struct that borrows the array; `try_borrow` returns the struct or the error
 /// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of

@@ -119,7 +119,7 @@ template <element T, int Rank = dynamic_rank, access_from Access = access_from::
 }
 
 // clang-format off
-FERRY_DELETED_BOTH(as, try_as, (inplace_view<MaxRank> const&&, std::source_location = std::source_location::current()), "the temporary inplace_view contains the extents: store it with auto, or pass the rank: as<T, Rank>",
+FERRY_DELETED_BOTH(as, try_as, (inplace_view<MaxRank> const&&, std::source_location = std::source_location::current()), "the temporary inplace_view contains the extents: store it in an auto variable, or pass the rank: as<T, Rank>",
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided, int MaxRank>
         requires(Rank == dynamic_rank));

@@ -81,8 +81,8 @@ class inplace_view : public tensor_view {
     }
 
     // clang-format off
-    shape_view shape() const&& FERRY_DELETED("the temporary inplace_view contains the extents: store it with auto");
-    strides_view strides() const&& FERRY_DELETED("the temporary inplace_view contains the strides: store it with auto");
+    shape_view shape() const&& FERRY_DELETED("the temporary inplace_view contains the extents: store it in an auto variable");
+    strides_view strides() const&& FERRY_DELETED("the temporary inplace_view contains the strides: store it in an auto variable");
     template <class T, std::integral... Int>
         requires(sizeof...(Int) > 0)
     inplace_view(T*, Int...) FERRY_DELETED("put the extents in braces: {data, {rows, columns}}");

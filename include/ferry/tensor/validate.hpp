@@ -196,8 +196,8 @@ struct byte_reach {
 
 /// Validates a DLTensor: device, data type, rank, extents, overflow, strides and data (R3, R16–R32).
 ///
-/// Reads the struct, its shape and its strides, not the data. Cannot check the size of the memory at `data`. Does not
-/// synchronise. Thread-safe.
+/// Reads the struct, its shape and its strides, not the data. Does not check the alignment (R31); `as` does. Cannot
+/// check the size of the memory at `data`. Does not synchronise. Thread-safe.
 ///
 /// \param t      tensor
 /// \param bits   flags of the struct; none for a legacy struct

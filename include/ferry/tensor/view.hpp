@@ -93,9 +93,9 @@ class tensor_view {
 
     template <int MaxRank>
     // clang-format off
-    tensor_view(inplace_view<MaxRank> const&&) FERRY_DELETED("the temporary inplace_view contains the extents: bind it to a tensor_view const&, or store it with auto");
+    tensor_view(inplace_view<MaxRank> const&&) FERRY_DELETED("the temporary inplace_view contains the extents: bind it to a tensor_view const&, or store it in an auto variable");
     template <int MaxRank>
-    tensor_view& operator=(inplace_view<MaxRank> const&&) FERRY_DELETED("the temporary inplace_view contains the extents: bind it to a tensor_view const&, or store it with auto");
+    tensor_view& operator=(inplace_view<MaxRank> const&&) FERRY_DELETED("the temporary inplace_view contains the extents: bind it to a tensor_view const&, or store it in an auto variable");
     // clang-format on
 
     /// Constructs a view of a struct, which `validate` must have checked. If the data is an address, adds the byte
