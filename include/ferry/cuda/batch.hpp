@@ -84,8 +84,8 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 }  // namespace detail
 
 /// Copies scattered pieces of device, pinned or managed memory with one call of cudaMemcpyBatchAsync. Takes less than
-/// half the time of one cudaMemcpyAsync call per piece (docs/cuda.md, "Measured"); for many small pieces, `pack_pieces`
-/// (pack.hpp) is faster.
+/// half the time of one cudaMemcpyAsync call per piece (docs/cuda.md, "Measurements"); for many small pieces,
+/// `pack_pieces` (pack.hpp) is faster.
 ///
 /// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The driver does
 /// not accept the legacy default stream for a batch; if `on` is that stream, the batch runs on a stream made for the

@@ -45,7 +45,7 @@ struct staging {
     bool non_temporal;   ///< the host copies with non-temporal stores
     int taper = 1;       ///< parts into which each lane divides its last chunk, whose host copy overlaps no transfer
     /// The waiting thread populates destination pages ahead of the lanes, because a page fault takes longer than
-    /// filling the page (docs/cuda.md, "Measured").
+    /// filling the page (docs/cuda.md, "Measurements").
     bool populate_ahead = false;
 };
 
@@ -54,7 +54,7 @@ namespace detail {
 inline constexpr std::size_t kib = 1024, mib = kib * kib;
 
 /// Up to this size, a copy through a pinned bounce buffer is faster than cudaMemcpyAsync to pageable memory
-/// (docs/cuda.md, "Measured"). For larger copies, the driver's pipelined copy is faster.
+/// (docs/cuda.md, "Measurements"). For larger copies, the driver's pipelined copy is faster.
 inline constexpr std::size_t bounced_to = mib;
 /// From this size, a staged transfer is faster than cudaMemcpyAsync, in which a single driver thread copies the data.
 inline constexpr std::size_t staged_from = 4 * mib;

@@ -234,9 +234,9 @@ class opened_allocation {
         detail::enqueue_wait(exporter_event, on, "ferry::ipc::attach");
     }
 
-    /// Records that all work queued on `on` may use this memory. Does not block, except when no event is free or the
-    /// event cannot be recorded: the host then waits for `on`. Without a stream, there is nothing to record: the owner
-    /// must release the memory after its last access (R50). Not thread-safe.
+    /// Records an event after all work queued on `on`, which may use this memory. Does not block, except when no event
+    /// is free or the event cannot be recorded: the host then waits for `on`. Without a stream, there is nothing to
+    /// record: the owner must release the memory after its last access (R50). Not thread-safe.
     ///
     /// \param on   stream of the work that uses the memory; {} for none
     /// \param out  handle of the event, set when the result is true
@@ -274,8 +274,8 @@ class opened_allocation {
 /// How memory is shared depends on its kind:
 ///
 /// - cudaMalloc memory: shared without a copy; interior pointers and slices become offsets in their allocation.
-/// - stream-ordered and virtual memory: has no cudaIpcMemHandle_t (but see sharing_options::pools); copied into
-///   cudaMalloc memory, or refused under copy_policy::never.
+/// - stream-ordered memory (but see sharing_options::pools) and memory mapped with cuMemMap: no cudaIpcMemHandle_t
+///   exists; copied into cudaMalloc memory, or refused under copy_policy::never.
 /// - pinned and managed memory: copied into a shared-memory segment of the host, or refused under copy_policy::never.
 ///
 /// The read-only flag is advisory: importers can write to the mapping.

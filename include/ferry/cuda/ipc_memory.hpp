@@ -67,7 +67,8 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
 /// \param a      allocation, as returned by `allocation_of`
 /// \param where  source location reported by errors
 /// \return       the handle
-/// \throws error  errc::not_exportable for managed, pool and virtual memory, with the reason; errors of CUDA
+/// \throws error  errc::not_exportable, with the reason, for managed memory, memory of a pool, and memory mapped with
+///                cuMemMap; errors of CUDA
 [[nodiscard]] inline ipc_handle handle_of_allocation(allocation const& a,
                                                      std::source_location where = std::source_location::current()) {
     if (auto const* const why = detail::why_not_exportable(a))

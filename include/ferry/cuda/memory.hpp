@@ -20,9 +20,9 @@ namespace ferry::inline v0::cuda {
 /// Memory of one device type. Move-only.
 ///
 /// The destructor may run on any thread. It frees pageable memory immediately, pinned and managed memory with
-/// cudaFreeHost and cudaFree, which synchronise, and device memory in the order of the legacy default stream of its
-/// device, without blocking. Work on non-blocking streams must be complete by then, or ordered before that stream
-/// (R50). After CUDA has shut down, CUDA memory is not freed (R66).
+/// cudaFreeHost and cudaFree, which synchronise, and device memory in stream order on the legacy default stream of its
+/// device, without blocking. Work on non-blocking streams must be complete by then, or the legacy default stream must
+/// be ordered after it (R50). After CUDA has shut down, CUDA memory is not freed (R66).
 class memory {
    public:
     /// Allocates memory for work queued on `on`, which may belong to another device. Without a stream, the memory can

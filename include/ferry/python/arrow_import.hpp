@@ -171,8 +171,8 @@ inline void clear_error_if_device_array(PyObject* x) {
 /// single chunk of a stream, is shared; several chunks are concatenated into a copy. Validates the structure without
 /// reading the data.
 ///
-/// Requires the GIL; waits for devices and reads of streams release it. If the import is refused, the capsules of an
-/// array are unchanged, and a stream that has been read from is released.
+/// Requires the GIL, and releases it while it waits for a device or reads a stream. If the import is refused, the
+/// capsules of an array are unchanged, and a stream that has been read from is released.
 ///
 /// \param x  Python object; borrowed
 /// \param b  back end that waits for the event of a device array; not needed for host memory

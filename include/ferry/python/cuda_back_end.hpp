@@ -39,7 +39,7 @@ struct cuda_back_end : BackEnd {
     /// Makes the device of a producer current.
     ///
     /// \param dev  device of a producer
-    /// \return     guard, during whose lifetime the device is current; without effect for other device types
+    /// \return     guard that keeps the device current while it exists; has no effect unless the device type is cuda
     [[nodiscard]] detail::optional_device_guard make_current(device dev) const noexcept {
         return detail::optional_device_guard{dev};
     }

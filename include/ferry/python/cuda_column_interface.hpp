@@ -23,9 +23,10 @@ namespace ferry::inline v0::python {
 /// \return    the column; std::nullopt if the object has no `__cuda_array_interface__`
 /// \throws error_is_set  BufferError: big-endian elements, a type without a DLPack data type, strides that are not
 ///                       multiples of the element size, or a mask of another type;  ValueError: a malformed interface
-/// \throws error         errc::rank or dtype: not a one-dimensional array of numbers or bools;  shape: not one flag
-///                       for each element in the mask;  device: the mask is on another device;  foreign_pointer: not
-///                       CUDA memory;  no_driver: no CUDA driver;  no_backend: the back end does not reach the device
+/// \throws error         errc::rank or dtype: not a one-dimensional array of numbers or bools;  shape: the mask does
+///                       not have one flag for each element;  device: the mask is on another device;
+///                       foreign_pointer: not CUDA memory;  no_driver: no CUDA driver;  no_backend: the back end does
+///                       not reach the device
 /// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
