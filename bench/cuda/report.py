@@ -106,10 +106,11 @@ def page(measured):
         "Rates are in GB/s; a cell with a unit of time is the duration of the operation. A *handshake* makes one stream wait for another (`order`). The *pinned\n"
         "link* is a plain copy of the same size between device and pinned memory. A *lane* is a host thread of the copier, with a stream and pinned staging\n"
         "buffers. *Found in its session*: the importer's session already maps the memory. *Mapped by its session*: the session maps the memory for this attach, and\n"
-        "unmaps it on release. [ipc.md](ipc.md#measurements) defines *shared slots* and *one share per frame*. **Ratio** is the peer's time divided by ferry's in\n"
-        "the same run: above 1, ferry is faster. Its quartiles are in brackets. A budget of the form\n"
-        "\"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. The project sets the budgets"
-        f"{f'; {missed} are missed' if missed else ', and all are met'}.\n",
+        "unmaps it on release. [ipc.md](ipc.md#measurements) defines *shared slots* and *one share per frame*. The *peer* is the call in the\n"
+        "column *against*; the term has no relation to peer access between GPUs. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry is\n"
+        "faster. Its quartiles are in brackets. A *budget* is a performance target of the project; the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time\n"
+        "relative to the peer's. "
+        f"ferry misses {missed or 'none'} of the budgets.\n",
         table(["what", "bytes", "rate", "against", "ratio", "budget", "met"], budgets(bound)),
     ]
     if by["matrix"]:
@@ -130,7 +131,7 @@ def page(measured):
         ]
     if by["peers"]:
         part += [
-            "The next table compares `to_host` with 8 lanes with the calls of Python libraries, measured alternately in one process. Each call copies to newly allocated\n"
+            "The next table compares `to_host`, using 8 lanes, with the calls of Python libraries, measured alternately in one process. Each call copies to newly allocated\n"
             "host memory, and is timed until the data is in that memory. The ratio is in brackets:\n",
             peers(by["peers"]),
         ]

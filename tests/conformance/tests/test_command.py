@@ -73,7 +73,7 @@ def test_a_library_of_one_kind_of_array_is_asked_what_that_kind_can_show():
     assert [(r.case, r.outcome, r.evidence) for r in results if r.outcome not in ("kept", "n/a")] == []
     by_case = {r.case: r for r in results}
     for key in ("R1/producer/struct_has_the_layout_of_the_header", "R7/producer/data_is_valid_until_the_deleter_is_called", "R12/producer/copy_is_flagged",
-                "R24/producer/strides_are_not_null_if_the_version_requires_them", "R53/producer/true_copies", "R55/producer/host_is_a_target"):  # fmt: skip
+                "R24/producer/strides_are_not_null_if_the_version_requires_them", "R53/producer/copy_true_makes_a_copy", "R55/producer/host_is_a_target"):  # fmt: skip
         assert by_case[key].outcome == "kept" and "uint8 (24,)" in by_case[key].call
     for key in ("R24/producer/transposed_and_stepped_views_have_the_right_strides", "R25/producer/a_tensor_without_dimensions_has_one_element", "R23/producer/byte_offset_is_zero"):
         assert by_case[key].outcome == "n/a" and by_case[key].evidence == "it makes arrays of uint8 (24,) alone"

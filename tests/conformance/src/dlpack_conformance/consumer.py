@@ -315,7 +315,7 @@ def null_shape_is_refused(library):
 
 
 @case("R32", "consumer", "no specification; arrow#51122: no valid tensor has such a struct", "should")
-def a_product_that_overflows_is_refused(library):
+def a_number_of_elements_that_overflows_is_refused(library):
     refused(library, shape=(2**33, 2**33), strides=(2**33, 1))
 
 
@@ -428,7 +428,7 @@ def takes_copy(library):
 
 
 @case("R53", "consumer", "array API: from_dlpack(copy=True) must always copy")
-def true_copies(library):
+def copy_true_makes_a_copy(library):
     takes_copy(library)
 
     class Copies(Offer):

@@ -444,7 +444,7 @@ def none_shares(library):
 
 
 @case("R53", "producer", "array API: True must always copy")
-def true_copies(library):
+def copy_true_makes_a_copy(library):
     x = library.array()
     shared = export(library, x, max_version=ONE)
     copied = export(library, x, max_version=ONE, copy=True)

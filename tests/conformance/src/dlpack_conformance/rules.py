@@ -51,7 +51,7 @@ RULES = {
     "R50": "the deleter runs after the consumer's own work",
     "R52": "__dlpack__ has the signature of the array API",
     "R53": "copy: None shares, True copies, False never copies",
-    "R54": "copy=False that requires a copy is a BufferError (or ValueError)",
+    "R54": "a required copy that copy=False forbids is a BufferError (or ValueError)",
     "R55": "the host is a supported target",
     "R56": "copy and device are forwarded to the producer",
     "R57": "max_version=(1, 0) or above requests the versioned struct",
