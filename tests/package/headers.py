@@ -18,7 +18,7 @@ GCC = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow"]
 # [exceptions]
 # The warnings of -Weverything that are disabled, and the reasons.
 CLANG = {
-    "c++98-compat": "only for code that must also compile as an older standard",
+    "c++98-compat": "only for code that must also compile with an older language standard",
     "c++98-compat-pedantic": "the same",
     "c++20-compat": "the same: consteval is a keyword of C++20",
     "padded": "structs with padding are intended",

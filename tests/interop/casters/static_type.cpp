@@ -92,7 +92,7 @@ PyMethodDef ready_made_methods[] = {
 
 struct hand_written;
 // [own]
-// Methods of the author, with ferry's functions. Each exception becomes a Python error.
+// User-defined methods that call ferry's functions. Each exception becomes a Python error.
 PyObject* dlpack(PyObject* self, PyObject* args, PyObject* keywords) {
     return py::guarded(
         [&] { return py::export_capsule(*samples_in<hand_written>(self), py::parse_export_arguments(args, keywords)); });
