@@ -170,44 +170,45 @@ namespace detail {
 
     // The wait (R43, R48, R49).
     bool const pending = props.where.type != device_type::cpu && !props.ready_on.is_no_sync();
-    // mutant: r43_bound_ready, r43_host_never_pending, r44_ready_of_device
-    stream_token const ready = pending ? props.ready_on.bound_to(props.where) : already_ready;
-    // mutant: r44_stream_of_device, r48_bound_consumer
-    stream_token const consumer = req.stream.is_none() ? detail::default_stream(d.to) : req.stream.bound_to(d.to);
-    // Nothing keeps the source of such a copy alive, and the caller has no stream to wait for.
-    bool const lent = d.act == action::copy && props.where.type != device_type::cpu &&
-                      !props.is_shareable && req.stream.is_none();  // mutant: r50_lent_source
-    bool const synchronous = lent || detail::is_synchronous(d.to, consumer);
-    bool const unordered = consumer.is_no_sync() && !synchronous;  // mutant: r44_no_sync
-    if (d.act == action::share) {
-        if (pending && synchronous) d.how = wait::host;
-        else if (pending && !unordered && ready != consumer) d.how = wait::order;  // mutant: r43_equal_streams
-        if (d.how != wait::none) d.on = synchronous ? ready : consumer;
-    } else {
-        bool const off_host = props.where.type != device_type::cpu || d.to.type != device_type::cpu;
-        if (off_host) d.on = synchronous || unordered ? ready : consumer;  // mutant: r48_on_consumer
-        if (!d.on.names_stream()) d.on = {};  // no stream to queue on: the copy is synchronous
-        if (synchronous && d.on.names_stream()) d.how = wait::host;
-        else if (pending && !synchronous && ready != d.on) d.how = wait::order;
-    }
-    if (pending && (d.how != wait::none || d.act == action::copy)) {
-        if (!ready.names_stream())  // mutant: r43_unknown_ready
-            return refuse(errc::stream,
-                          "the stream on which the data is ready is unknown: pass ready_on, add "
-                          "array_traits::ready_on, or pass ferry::already_ready if no work is pending (R43)");
-        if (ready.is_ambiguous())
-            return refuse(errc::stream,
-                          "the data is ready on a null stream: pass the legacy default or the per-thread default "
-                          "stream (R44)");
-        if (!fits(ready, props.where.type))  // mutant: r43_family
-            return refuse(
-                errc::stream,
-                "the stream on which the data is ready belongs to a different type of device than the data: pass a "
-                "stream of the device of the data (R43–R45)");
-        if (ready.is_default_of_other(props.where))  // mutant: r43_ready_of_other
-            return refuse(errc::stream,
-                          "stream of another device: the data is ready on the default stream of a device other than "
-                          "its own: pass a stream of its own device that is ordered after that stream (R43)");
+    if (pending || d.act == action::copy) {
+        // mutant: r43_bound_ready, r43_host_never_pending, r44_ready_of_device
+        stream_token const ready = pending ? props.ready_on.bound_to(props.where) : already_ready;
+        // mutant: r44_stream_of_device, r48_bound_consumer
+        stream_token const consumer = req.stream.is_none() ? detail::default_stream(d.to) : req.stream.bound_to(d.to);
+        // Nothing keeps the source of such a copy alive, and the caller has no stream to wait for.
+        bool const lent = d.act == action::copy && props.where.type != device_type::cpu &&
+                          !props.is_shareable && req.stream.is_none();  // mutant: r50_lent_source
+        bool const synchronous = lent || detail::is_synchronous(d.to, consumer);
+        bool const unordered = consumer.is_no_sync() && !synchronous;  // mutant: r44_no_sync
+        if (d.act == action::share) {
+            if (pending && synchronous) d.how = wait::host;
+            else if (pending && !unordered && ready != consumer) d.how = wait::order;  // mutant: r43_equal_streams
+            if (d.how != wait::none) d.on = synchronous ? ready : consumer;
+        } else {
+            bool const off_host = props.where.type != device_type::cpu || d.to.type != device_type::cpu;
+            if (off_host) d.on = synchronous || unordered ? ready : consumer;  // mutant: r48_on_consumer
+            if (!d.on.names_stream()) d.on = {};  // no stream to queue on: the copy is synchronous
+            if (synchronous && d.on.names_stream()) d.how = wait::host;
+            else if (pending && !synchronous && ready != d.on) d.how = wait::order;
+        }
+        if (pending && (d.how != wait::none || d.act == action::copy)) {
+            if (!ready.names_stream())  // mutant: r43_unknown_ready
+                return refuse(errc::stream,
+                              "the stream on which the data is ready is unknown: pass ready_on, add "
+                              "array_traits::ready_on, or pass ferry::already_ready if no work is pending (R43)");
+            if (ready.is_ambiguous())
+                return refuse(errc::stream,
+                              "the data is ready on a null stream: pass the legacy default or the per-thread default "
+                              "stream (R44)");
+            if (!fits(ready, props.where.type))  // mutant: r43_family
+                return refuse(errc::stream,
+                              "the stream on which the data is ready belongs to a different type of device than the "
+                              "data: pass a stream of the device of the data (R43–R45)");
+            if (ready.is_default_of_other(props.where))  // mutant: r43_ready_of_other
+                return refuse(errc::stream,
+                              "stream of another device: the data is ready on the default stream of a device other "
+                              "than its own: pass a stream of its own device that is ordered after that stream (R43)");
+        }
     }
 
     // Flags and version of the result (R4, R11–R13, R57).

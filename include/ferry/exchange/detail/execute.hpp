@@ -88,6 +88,12 @@ template <managed_struct Raw>
     return true;
 }
 
+/// Makes the stream of the decision wait for `ready_on`, the stream on which data on `from` is ready.
+template <class BackEnd>
+[[nodiscard]] bool order_after(stream_token ready_on, device from, decision const& d, BackEnd& b, reporter r) {
+    return order_streams(ready_on.bound_to(from), d.on, b, r);  // mutant: r43_bound_producer
+}
+
 /// Copies `v` into the new memory that `owner` holds and `view_of_owner` describes, and performs the waits of the
 /// decision. Returns null on failure.
 ///
@@ -96,7 +102,7 @@ template <managed_struct Raw>
 /// copy (`marking_back_end`). On failure `source` is unchanged.
 template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
 [[nodiscard]] Raw* copy_into(Owner&& owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
-                             stream_token ready, BackEnd& b, managed_tensor* source, reporter r) {
+                             stream_token ready_on, BackEnd& b, managed_tensor* source, reporter r) {
     using contents_type = copy_with_source<Owner, queued_by<BackEnd>>;
     contents_type contents{std::move(owner), {}};
     raw_owner<Raw> made{nullptr};
@@ -119,7 +125,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     if (!check_copy(dst, v, count, r)) return nullptr;  // also compares the shapes and types of empty tensors
     if (auto const plan = plan_copy(dst, v, count); plan.kind != copy_kind::empty) {
         // mutant: copy_into_order
-        if (d.how == wait::order && !order_streams(ready, d.on, b, r)) return nullptr;
+        if (d.how == wait::order && !order_after(ready_on, v.device(), d, b, r)) return nullptr;
         auto const from = source_for(b, d, v.device());
         bool is_complete = false;
         bool const is_queued =
@@ -166,10 +172,9 @@ template <managed_struct Raw, class Array, class BackEnd, class Share>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
                                               BackEnd& b, Share share, reporter r, managed_tensor* source = nullptr) {
     if (!check_decision(d, v.device(), b, r)) return nullptr;
-    stream_token const ready = ready_on.bound_to(v.device());  // mutant: r43_bound_producer
     if (d.act == action::share) {
         // mutant: apply_wait_order
-        if (d.how == wait::order && !order_streams(ready, d.on, b, r)) return nullptr;
+        if (d.how == wait::order && !order_after(ready_on, v.device(), d, b, r)) return nullptr;
         // mutant: apply_wait_host, apply_wait_none
         if (d.how == wait::host && !perform(r, [&] { return b.wait(d.on); })) return nullptr;
         return share();
@@ -180,7 +185,7 @@ template <managed_struct Raw, class Array, class BackEnd, class Share>
         if (source == nullptr && !check_view(v, r)) return nullptr;
         auto const copy = [&](auto memory, auto view_of_memory) -> Raw* {
             if (!check_result(memory, r)) return nullptr;
-            return copy_into<Raw>(std::move(unwrapped(memory)), view_of_memory, v, d, ready, b, source, r);
+            return copy_into<Raw>(std::move(unwrapped(memory)), view_of_memory, v, d, ready_on, b, source, r);
         };
         if constexpr (allocates<Array>) {
             return copy(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), describe);
