@@ -142,7 +142,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     [[nodiscard]] constexpr reference operator()(std::source_location where = std::source_location::current()) const
         requires(Access == access_from::host && Rank == dynamic_rank)
     {
-        return counted(nullptr, 0, "ferry::typed_view::()", where);
+        return counted(no_indices, 0, "ferry::typed_view::()", where);
     }
 #endif
 
@@ -186,7 +186,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     [[nodiscard]] constexpr reference operator[](detail::index_list index) const
         requires(Access == access_from::host)
     {
-        return counted(index.values, index.count, "ferry::typed_view::[]", index.where);
+        return counted(index, index.count, "ferry::typed_view::[]", index.where);
     }
 #endif
 
@@ -220,13 +220,13 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     [[nodiscard]] constexpr reference at(detail::index_list index) const
         requires(Access == access_from::host)
     {
-        return checked(index.values, index.count, index.where);
+        return checked(index, index.count, index.where);
     }
 #endif
     [[nodiscard]] result<value_type> try_at(detail::index_list index) const
         requires(Access == access_from::host)
     {
-        return try_checked(index.values, index.count, index.where);
+        return try_checked(index, index.count, index.where);
     }
     /// Returns the element of a tensor of rank 0. `try_at` returns the value of the element, or the error.
     ///
@@ -237,13 +237,13 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     [[nodiscard]] constexpr reference at(call_site where = std::source_location::current()) const
         requires(Access == access_from::host && Rank <= 0)
     {
-        return counted(nullptr, 0, "ferry::typed_view::at", where.location);
+        return counted(no_indices, 0, "ferry::typed_view::at", where.location);
     }
 #endif
     [[nodiscard]] result<value_type> try_at(call_site where = std::source_location::current()) const
         requires(Access == access_from::host && Rank <= 0)
     {
-        return try_checked(nullptr, 0, where.location);
+        return try_checked(no_indices, 0, where.location);
     }
 
     /// Returns all elements, in row-major order.
@@ -319,6 +319,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     template <class, class>
     friend struct detail::element_loop;
 
+    static constexpr std::int64_t const* no_indices = nullptr;
     using elements = detail::view_elements<T, Rank, Layout == layout::strided>;
 
     constexpr explicit typed_view(elements const& e) noexcept : elements_{e} {}
@@ -342,14 +343,14 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
         if (count == rank()) return true;  // mutant: index_count
         return static_cast<void>(detail::report_index_count(count, rank(), r)), false;
     }
-    [[nodiscard]] constexpr bool check_indices(std::int64_t const* indices, int count, detail::reporter r) const {
+    [[nodiscard]] constexpr bool check_indices(auto const& indices, int count, detail::reporter r) const {
         if (!check_count(count, r)) return false;
         for (int i = 0; i < count; ++i)
             if (indices[i] < 0 || indices[i] >= extent(i))
                 return static_cast<void>(detail::report_index(indices[i], i, extent(i), r)), false;
         return true;
     }
-    [[nodiscard]] result<value_type> try_checked(std::int64_t const* indices, int count,
+    [[nodiscard]] result<value_type> try_checked(auto const& indices, int count,
                                                  std::source_location where) const {
         detail::record to{"ferry::typed_view::at", where};
         if (!check_indices(indices, count, to)) return to.outcome.error();
@@ -360,13 +361,12 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     [[nodiscard]] constexpr auto sliced(std::source_location where, Selected... selected) const {
         return view_of_part(detail::slice_of(elements_, {"ferry::typed_view::slice", where}, selected...));
     }
-    [[nodiscard]] constexpr reference counted(std::int64_t const* indices, int count, char const* api,
+    [[nodiscard]] constexpr reference counted(auto const& indices, int count, char const* api,
                                               std::source_location where) const {
         detail::assume_valid(check_count(count, {api, where}));
         return elements_[elements_.offset(indices)];
     }
-    [[nodiscard]] constexpr reference checked(std::int64_t const* indices, int count,
-                                              std::source_location where) const {
+    [[nodiscard]] constexpr reference checked(auto const& indices, int count, std::source_location where) const {
         detail::assume_valid(check_indices(indices, count, {"ferry::typed_view::at", where}));
         return elements_[elements_.offset(indices)];
     }

@@ -531,6 +531,26 @@ TEST_CASE("D17: try_at returns the value of an element, or the error that at thr
     both_fail(errc::rank, [&] { static_cast<void>(any.at()); }, [&] { return any.try_at(); });
 }
 
+TEST_CASE("indices in braces may have any integer types, and each its own") {
+    float values[] = {0, 1, 2, 3, 4, 5};
+    std::int64_t const extents[] = {2, 3};
+    auto const fixed = as<float, 2>(tensor_view{values, extents});
+    auto const open = as<float>(tensor_view{values, extents});
+    std::size_t const i = 1, j = 2;
+    auto const checks = [&](auto const& v) {
+        CHECK(v[{i, j}] == 5);
+        CHECK(v.at({i, j}) == 5);
+        CHECK(*v.try_at({i, j}) == 5);
+        CHECK(v[{0, j}] == 2);
+        CHECK(v.at({short{1}, std::uint8_t{1}}) == 4);
+        CHECK(*v.try_at({1u, std::uint64_t{0}}) == 3);
+        CHECK(v.try_at({i, ~std::size_t{0}}).error().code() == errc::out_of_range);
+        CHECK(v.try_at({i}).error().code() == errc::rank);
+    };
+    checks(fixed);
+    checks(open);
+}
+
 TEST_CASE("indices in braces: one index, and none, with static and with dynamic rank") {
     float values[] = {4, 5, 6};
     std::int64_t const three[] = {3};

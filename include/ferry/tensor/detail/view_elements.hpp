@@ -57,9 +57,8 @@ struct view_elements {
     [[nodiscard]] constexpr strides_view strides() const noexcept { return layout.strides(); }
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return shape()[i]; }
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return stride_of(shape(), strides(), i); }
-    [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
-        return layout.offset(index);
-    }
+    /// \param index  array, or index_list
+    [[nodiscard]] constexpr std::int64_t offset(auto const& index) const noexcept { return layout.offset(index); }
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
         std::uint64_t count = 1;  // `as` has checked it; if an extent is 0, the product of the others may wrap (R32)
         for (int i = 0; i < rank(); ++i) count *= static_cast<std::uint64_t>(extent(i));

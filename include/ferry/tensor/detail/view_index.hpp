@@ -34,9 +34,22 @@ struct located_index {
         : value{static_cast<std::int64_t>(i)}, where{location} {}
 };
 
+/// An index in braces. A std::int64_t in its place would not accept a std::size_t, which narrows.
+struct braced_index {
+    std::int64_t value;
+
+    template <integral_index I>
+    constexpr braced_index(I i) noexcept : value{static_cast<std::int64_t>(i)} {}
+    // clang-format off
+    template <refused_index I>
+    braced_index(I) FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    // clang-format on
+};
+
 /// References a list of indices, one for each dimension. Contains the location of the caller.
 struct index_list {
     std::int64_t const* values;
+    braced_index const* braced = nullptr;  // if not null, the list; `values` is null
     int count;
     std::source_location where;
 
@@ -47,13 +60,13 @@ struct index_list {
     constexpr index_list(std::int64_t const (&list)[N],
                          std::source_location location = std::source_location::current()) noexcept
         : values{list}, count{static_cast<int>(N)}, where{location} {}
-    constexpr index_list(std::initializer_list<std::int64_t> list,
+    constexpr index_list(std::initializer_list<braced_index> list,
                          std::source_location location = std::source_location::current()) noexcept
-        : values{list.begin()}, count{static_cast<int>(list.size())}, where{location} {}
-    // clang-format off
-    template <refused_index I>
-    index_list(std::initializer_list<I>, std::source_location = {}) FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    // clang-format on
+        : values{nullptr}, braced{list.begin()}, count{static_cast<int>(list.size())}, where{location} {}
+
+    [[nodiscard]] constexpr std::int64_t operator[](int i) const noexcept {
+        return braced != nullptr ? braced[i].value : values[i];
+    }
 };
 
 [[nodiscard]] FERRY_COLD inline bool report_index_count(int count, int rank, reporter r) {

@@ -42,7 +42,7 @@ struct view_layout {
     [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
     [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents.values, Rank}; }
     [[nodiscard]] constexpr strides_view strides() const noexcept { return steps; }
-    [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
+    [[nodiscard]] constexpr std::int64_t offset(auto const& index) const noexcept {
         std::int64_t at = 0;
         for (int i = 0; i < Rank; ++i) {
             if constexpr (HasStrides) at += index[i] * steps.values[i];
@@ -70,7 +70,7 @@ struct view_layout<dynamic_rank, HasStrides> {
     [[nodiscard]] constexpr int rank() const noexcept { return extents.rank(); }
     [[nodiscard]] constexpr shape_view shape() const noexcept { return extents; }
     [[nodiscard]] constexpr strides_view strides() const noexcept { return steps; }
-    [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
+    [[nodiscard]] constexpr std::int64_t offset(auto const& index) const noexcept {
         std::int64_t at = 0;
         if (strides().is_implicit())
             for (int i = 0; i < rank(); ++i) at = at * extents[i] + index[i];

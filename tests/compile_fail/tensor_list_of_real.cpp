@@ -1,0 +1,11 @@
+// expect: an index is an integer, not a bool or a floating-point number
+// also: try_at
+#include <ferry/tensor/typed_view.hpp>
+
+auto element(ferry::typed_view<float const, 2> v, [[maybe_unused]] double x, std::size_t i) {
+#ifdef FERRY_COMPILE_FAIL
+    return v.at({i, x});
+#else
+    return v.at({i, 0});
+#endif
+}
