@@ -205,7 +205,7 @@ class FERRY_VISIBLE error : public std::exception {
 };
 
 /// A parameter type for source locations. Cannot be constructed from `{}`, so that `{}` selects the overload with a
-/// `request` parameter.
+/// request or a stream at this position.
 struct call_site {
     std::source_location location;
     /// Converts a source location.

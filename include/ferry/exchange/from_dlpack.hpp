@@ -122,15 +122,15 @@ template <class Consumer, class BackEnd>
 template <class Consumer, class Producer, class BackEnd = host_back_end const&>
     requires(detail::may_import<Consumer> && detail::may_export<Producer> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] Consumer from_dlpack(Producer&& from, request const& req, BackEnd&& b = host_only,
-                                   std::source_location where = std::source_location::current()) {
-    return detail::import_as<Consumer>(std::forward<Producer>(from), req, b, {}, where);
+                                   call_site where = std::source_location::current()) {
+    return detail::import_as<Consumer>(std::forward<Producer>(from), req, b, {}, where.location);
 }
 #endif
 template <class Consumer, class Producer, class BackEnd = host_back_end const&>
     requires(detail::may_import<Consumer> && detail::may_export<Producer> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] result<Consumer> try_from_dlpack(Producer&& from, request const& req, BackEnd&& b = host_only,
-                                               std::source_location where = std::source_location::current()) {
-    return detail::try_import_as<Consumer>(std::forward<Producer>(from), req, b, {}, where);
+                                               call_site where = std::source_location::current()) {
+    return detail::try_import_as<Consumer>(std::forward<Producer>(from), req, b, {}, where.location);
 }
 
 /// Imports a tensor from any producer, with the default request: shares on the device of the data if possible.
