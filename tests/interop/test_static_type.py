@@ -2,10 +2,12 @@
 
 import pathlib
 import sys
+from ctypes import byref, c_void_p, py_object
 
 import numpy as np
 import pytest
-from forge import name_of
+from forge import Forged, Tensor, Versioned, delete, describe, name_of
+from test_exchange_api import BORROW, FROM_OBJECT, NAME, TO_OBJECT, Table, pointer_of
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "build/casters"))
 
@@ -97,3 +99,40 @@ def test_R52_arguments_that_remove_one_another_are_converted_safely():
     call.restype, call.argtypes = ctypes.py_object, [ctypes.py_object] * 3
     a = static_type.HandWritten(3)
     assert name_of(call(a.__dlpack__, (), keywords)) == b"dltensor_versioned"
+
+
+def table_of(kind):
+    return Table.from_address(pointer_of(kind.__dlpack_c_exchange_api__, NAME))
+
+
+def test_R69_R73_the_table_of_a_static_type_exports(kind):
+    out = c_void_p()
+    assert FROM_OBJECT(table_of(kind).from_object)(kind(4), byref(out)) == 0
+    raw = Versioned.from_address(out.value)
+    assert describe(raw.tensor).shape == (4,)
+    delete(raw)
+    with pytest.raises(TypeError, match="not of the type that defines this method"):
+        FROM_OBJECT(table_of(kind).from_object)(3, byref(out))
+
+
+def test_R69_tvm_ffi_imports_a_static_type_through_its_table(kind):
+    import tvm_ffi
+
+    a = kind(4)
+    assert np.from_dlpack(tvm_ffi.from_dlpack(a)).tolist() == [0, 1, 2, 3]
+
+
+def test_R75_a_type_whose_array_is_returned_by_value_has_no_function_that_borrows():
+    assert table_of(static_type.HandWritten).borrow is None
+    seen = Tensor()
+    assert BORROW(table_of(static_type.ReadyMade).borrow)(static_type.ReadyMade(4), byref(seen)) == 0
+    assert describe(seen).shape == (4,)
+
+
+def test_R74_the_function_that_makes_objects_receives_its_context():
+    before = static_type.HandWritten.imports()
+    out = py_object()
+    tensor = Forged(dtype=(2, 64, 1), shape=(3,))
+    assert TO_OBJECT(table_of(static_type.HandWritten).to_object)(tensor.address, byref(out)) == 0
+    assert isinstance(out.value, static_type.HandWritten)
+    assert static_type.HandWritten.imports() == before + 1

@@ -13,13 +13,16 @@ namespace detail {
 /// The methods of a column type, with the signatures that CPython calls.
 template <class Unwrap, class Wrap, class BackEnd>
 struct FERRY_HIDDEN column_methods {
+    using column_in = array_in<column const, Unwrap>;
+
     static PyObject* schema(PyObject* self, PyObject*) noexcept {
-        return guarded([&] { return arrow_schema_capsule(unwrap(self).view()); });
+        return guarded([&] { return arrow_schema_capsule((*column_in{self}).view()); });
     }
     static PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         return guarded([&] {
             constexpr auto method = "__arrow_c_array__";
-            column const& c = unwrap(self);
+            column_in held{self};
+            column const& c = *held;
             check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, false));
             return arrow_array_capsules(c);
         });
@@ -28,7 +31,8 @@ struct FERRY_HIDDEN column_methods {
                                   PyObject* keywords) noexcept {
         return guarded([&] {
             constexpr auto method = "__arrow_c_device_array__";
-            column const& c = unwrap(self);
+            column_in held{self};
+            column const& c = *held;
             check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, true));
             return arrow_device_array_capsules(c);
         });
@@ -42,11 +46,12 @@ struct FERRY_HIDDEN column_methods {
     static PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         return guarded([&] {
             BackEnd b{};
-            return export_column_capsule(unwrap(self), parse_export_arguments(args, positional, keywords), b);
+            column_in held{self};
+            return export_column_capsule(*held, parse_export_arguments(args, positional, keywords), b);
         });
     }
     static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {
-        return guarded([&] { return to_device_pair(unwrap(self).device()); });
+        return guarded([&] { return to_device_pair((*column_in{self}).device()); });
     }
 
     static inline PyMethodDef table[] = {
@@ -75,13 +80,6 @@ struct FERRY_HIDDEN column_methods {
              "Import an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__. The memory is "
              "shared; several chunks of a stream are concatenated into a copy.")},
     };
-
-   private:
-    [[nodiscard]] static column const& unwrap(PyObject* self) {
-        column const* const c = Unwrap{}(self);
-        if (c == nullptr) raise(PyExc_TypeError, "the object is not of the type that these methods were installed on");
-        return *c;
-    }
 };
 
 }  // namespace detail
@@ -91,8 +89,7 @@ struct FERRY_HIDDEN column_methods {
 ///
 /// Requires the GIL and the main interpreter. Call it during the initialisation of the module; see install_dlpack.
 ///
-/// \tparam Unwrap   captureless lambda: `unwrap(PyObject*)` returns the column in an object as a `column const*`, or
-///                  null, without a Python error, for an object of another type
+/// \tparam Unwrap   captureless lambda: `unwrap(PyObject*)` returns the column in an object; see `unwraps`
 /// \tparam Wrap     captureless lambda: `wrap(column&&)` returns a new object, or null with a Python error set
 /// \tparam BackEnd  stateless back end for imports and copies; the default supports host memory only
 /// \param type  mutable heap type

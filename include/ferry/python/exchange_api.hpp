@@ -3,26 +3,35 @@
 
 #include <ferry/python/error.hpp>
 #include <ferry/python/import.hpp>
+#include <ferry/python/unwrap.hpp>
 
 #include <ferry/abi/exchange_api.hpp>
+#include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/order.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/space/detail/operations.hpp>
 
+#include <concepts>
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0::python::detail {
+namespace ferry::inline v0::python {
+namespace detail {
 
 /// The exchange table (DLPackExchangeAPI) of one array type. No exception propagates from its functions (R77).
 ///
 /// \tparam T        array type
-/// \tparam Unwrap   see install_dlpack
-/// \tparam Wrap     see install_dlpack
+/// \tparam Unwrap   see exchange_api_capsule
+/// \tparam Wrap     see exchange_api_capsule
 /// \tparam BackEnd  stateless back end
-template <class T, class Unwrap, class Wrap, class BackEnd>
+/// \tparam Context  see exchange_api_capsule
+template <class T, class Unwrap, class Wrap, class BackEnd, class Context>
 struct FERRY_HIDDEN exchange_table {
+    /// Whether `wrap` receives the context, which the functions of a table do not.
+    static constexpr bool needs_context = wraps_with_context<Wrap, T, Context>;
+    static inline Context* context = nullptr;
+
     /// Allocates a tensor with the data type, rank, shape and device of the prototype; other members of the prototype
     /// are not read. Calls no Python function, and does not require the GIL (R72).
     static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
@@ -82,7 +91,8 @@ struct FERRY_HIDDEN exchange_table {
     static int from_object(void* object, DLManagedTensorVersioned** out) noexcept {
         try {
             auto const where = std::source_location::current();
-            T& array = unwrap(object);
+            array_in<T, Unwrap> held{static_cast<PyObject*>(object)};
+            T& array = *held;
             tensor_view const& v = view_of(array);
             order_current_stream(array, v.device());
             BackEnd b{};
@@ -114,7 +124,7 @@ struct FERRY_HIDDEN exchange_table {
                 }
             static_cast<void>(ferry::detail::check_lanes<T>(got.view(), {"ferry::from_dlpack", where}));
             auto const ready = ferry::detail::ready_for(req, already_ready, got.device());
-            *out = Wrap{}(ferry::detail::consume<T>(std::move(got), ready));
+            *out = wrap_array<Wrap, T>(ferry::detail::consume<T>(std::move(got), ready), context);
             return *out != nullptr ? 0 : -1;
         } catch (...) {
             translate_exception();
@@ -128,7 +138,8 @@ struct FERRY_HIDDEN exchange_table {
         constexpr auto api = "dltensor_from_py_object_no_sync";
         try {
             auto const where = std::source_location::current();
-            T& array = unwrap(object);
+            array_in<T, Unwrap> held{static_cast<PyObject*>(object)};
+            T& array = *held;
             tensor_view const& v = view_of(array);
             static_cast<void>(ferry::detail::check_view(v, {api, where}));
             if (v.is_read_only() || v.is_padded())
@@ -178,17 +189,10 @@ struct FERRY_HIDDEN exchange_table {
                                              &allocate,
                                              &from_object,
                                              &to_object,
-                                             &borrow_object,
+                                             unwraps_value<Unwrap, T> ? nullptr : &borrow_object,
                                              &current_stream};
 
    private:
-    [[nodiscard]] static T& unwrap(void* object) {
-        T* const array = Unwrap{}(static_cast<PyObject*>(object));
-        if (array == nullptr)
-            raise(PyExc_TypeError, "the object is not of the type that publishes this exchange table");
-        return *array;
-    }
-
     /// Makes the current stream of this thread, on which the consumer uses the tensor (R76), wait for the stream on
     /// which the array is ready. Does not block the host.
     static void order_current_stream([[maybe_unused]] T& array, [[maybe_unused]] device dev) {
@@ -201,4 +205,56 @@ struct FERRY_HIDDEN exchange_table {
     }
 };
 
-}  // namespace ferry::inline v0::python::detail
+/// Returns whether the current interpreter is the main one, which ferry requires.
+///
+/// \return  false with an ImportError set
+[[nodiscard]] inline bool is_main_interpreter() noexcept {
+    if (PyInterpreterState_Get() == PyInterpreterState_Main()) return true;
+    PyErr_SetString(PyExc_ImportError,
+                    "ferry does not support sub-interpreters: import the module in the main interpreter");
+    return false;
+}
+
+}  // namespace detail
+
+/// Returns a capsule with the exchange table of an array type, the value of the attribute `__dlpack_c_exchange_api__`
+/// of a Python type (R69). Set it before the first use of the type: in `tp_dict` before PyType_Ready for a static type,
+/// in the body of the class in Cython, and with PyObject_SetAttrString for a mutable type.
+///
+/// Requires the GIL and the main interpreter, because the table exists until the process ends.
+///
+/// \tparam T        array type whose array_traits has view, share and adopt
+/// \tparam BackEnd  stateless back end; the default supports the host only
+/// \tparam Context  PyTypeObject, void or another type
+/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`. If it returns by
+///                  value, the table has no function that borrows (R75)
+/// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, Context*)` returns a new object; see `wraps`
+/// \param b         back end
+/// \param context   pointer for `wrap`, valid until the process ends; the reference to a Python type is kept
+/// \return          new reference; null with a Python error set: ImportError in a sub-interpreter, ValueError if a call
+///                  with the same `unwrap` and `wrap` had another context
+template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_end, class Context = void>
+[[nodiscard]] PyObject* exchange_api_capsule([[maybe_unused]] Unwrap unwrap, [[maybe_unused]] Wrap wrap,
+                                             [[maybe_unused]] BackEnd b = {},
+                                             [[maybe_unused]] Context* context = nullptr) noexcept {
+    static_assert(ferry::detail::is_adapted<T>() && detail::is_stateless_back_end<BackEnd>());
+    static_assert(shareable<T>, "ferry: Python keeps the array, so exports need array_traits<T>::share");
+    static_assert(consumer<T>, "ferry: imports need array_traits<T>::adopt");
+    static_assert(detail::is_unwrap<T, Unwrap>() && detail::is_wrap<T, Wrap, Context>());
+    using table = detail::exchange_table<T, Unwrap, Wrap, BackEnd, Context>;
+    if (!detail::is_main_interpreter()) return nullptr;
+    if constexpr (table::needs_context) {
+        if (table::context != nullptr && table::context != context) {
+            PyErr_SetString(PyExc_ValueError,
+                            "an exchange table has one context, and these functions are in use with another one: pass "
+                            "other lambdas for each Python type");
+            return nullptr;
+        }
+        if constexpr (std::same_as<Context, PyTypeObject>)
+            if (table::context == nullptr) Py_XINCREF(context);
+        table::context = context;
+    }
+    return PyCapsule_New(const_cast<abi::exchange_api*>(&table::table), abi::exchange_api_capsule, nullptr);
+}
+
+}  // namespace ferry::inline v0::python

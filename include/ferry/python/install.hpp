@@ -17,11 +17,7 @@ namespace detail {
 /// \param what  protocol, for the message
 /// \return      false with a Python error set
 [[nodiscard]] inline bool can_install(PyTypeObject* type, char const* what) noexcept {
-    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError,
-                        "ferry does not support sub-interpreters: import the module in the main interpreter");
-        return false;
-    }
+    if (!is_main_interpreter()) return false;
     bool immutable = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) == 0;
 #ifdef Py_TPFLAGS_IMMUTABLETYPE
     immutable = immutable || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) != 0;
@@ -50,8 +46,59 @@ namespace detail {
 
 }  // namespace detail
 
-/// Adds the DLPack protocol to a Python type: `__dlpack__`, `__dlpack_device__`, `__dlpack_c_exchange_api__`, and a
-/// static method `from_dlpack(x, /, *, device=None, copy=None)`.
+/// Adds `__dlpack__` and `__dlpack_device__` to a Python type. Requires the GIL and the main interpreter.
+///
+/// \tparam T        array type whose array_traits has view and share
+/// \tparam BackEnd  stateless back end; the default supports the host only
+/// \param type      mutable type: a heap type without Py_TPFLAGS_IMMUTABLETYPE
+/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`
+/// \param b         back end
+/// \return          false with a Python error set: ImportError in a sub-interpreter, TypeError for an immutable type
+template <class T, stateless Unwrap, class BackEnd = host_back_end>
+[[nodiscard]] bool install_exports(PyTypeObject* type, Unwrap unwrap, BackEnd b = {}) noexcept {
+    static_cast<void>(dlpack_method<T>(unwrap, b));  // checks the arguments
+    using exports = detail::export_methods<T, Unwrap, BackEnd>;
+    return detail::can_install(type, "DLPack") &&
+           detail::set_attribute(type, "__dlpack__", PyDescr_NewMethod(type, &exports::dlpack_definition)) &&
+           detail::set_attribute(type, "__dlpack_device__", PyDescr_NewMethod(type, &exports::device_definition));
+}
+
+/// Adds the static method `from_dlpack(x, /, *, device=None, copy=None)` to a Python type. Requires the GIL and the
+/// main interpreter.
+///
+/// \tparam T        array type whose array_traits has adopt
+/// \tparam BackEnd  stateless back end; the default supports the host only
+/// \param type      mutable type
+/// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object; see `wraps`
+/// \param b         back end
+/// \return          false with a Python error set, as for install_exports
+template <class T, stateless Wrap, class BackEnd = host_back_end>
+[[nodiscard]] bool install_from_dlpack(PyTypeObject* type, Wrap wrap, BackEnd b = {}) noexcept {
+    static_cast<void>(from_dlpack_method<T>(wrap, b));
+    if (!detail::can_install(type, "DLPack")) return false;
+    auto* const from_dlpack = &detail::import_method<T, Wrap, BackEnd>::definition;
+    reference function{PyCFunction_New(from_dlpack, reinterpret_cast<PyObject*>(type))};
+    return function && detail::set_attribute(type, "from_dlpack", PyStaticMethod_New(function.get()));
+}
+
+/// Adds the exchange table `__dlpack_c_exchange_api__` to a Python type (R69). Requires the GIL and the main
+/// interpreter.
+///
+/// \tparam T        array type whose array_traits has view, share and adopt
+/// \tparam BackEnd  stateless back end; the default supports the host only
+/// \param type      mutable type
+/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`
+/// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object; see `wraps`.
+///                  The second form serves one Python type
+/// \param b         back end
+/// \return          false with a Python error set, as for install_exports; ValueError for a second Python type
+template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
+[[nodiscard]] bool install_exchange_api(PyTypeObject* type, Unwrap unwrap, Wrap wrap, BackEnd b = {}) noexcept {
+    return detail::can_install(type, "DLPack") &&
+           detail::set_attribute(type, abi::exchange_api_attribute, exchange_api_capsule<T>(unwrap, wrap, b, type));
+}
+
+/// Adds the DLPack protocol to a Python type: install_exports, install_from_dlpack and install_exchange_api.
 ///
 /// Requires the GIL and the main interpreter, because the DLPackExchangeAPI struct and cached Python objects exist
 /// until the process ends. Call it during the initialisation of the module.
@@ -59,30 +106,17 @@ namespace detail {
 /// \tparam T        array type whose array_traits has view, share and adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only
 /// \param type      mutable type: a heap type without Py_TPFLAGS_IMMUTABLETYPE
-/// \param unwrap    captureless lambda; `unwrap(PyObject*)` returns a pointer to the T in an object, or null without a
-///                  Python error for an object of another type
-/// \param wrap      captureless lambda; `wrap(T&&)` returns a new object, or null with a Python error set
+/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object as a `T*`, which is null without
+///                  a Python error for an object of another type, as a `T&`, or in an optional or smart pointer
+/// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object, or null with a
+///                  Python error set
 /// \param b         back end
-/// \return          false with a Python error set: ImportError in a sub-interpreter, TypeError for an immutable type
+/// \return          false with a Python error set: ImportError in a sub-interpreter, TypeError for an immutable type,
+///                  ValueError for a second Python type with a `wrap` of the second form
 template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
-[[nodiscard]] bool install_dlpack(PyTypeObject* type, [[maybe_unused]] Unwrap unwrap,
-                                  [[maybe_unused]] Wrap wrap, [[maybe_unused]] BackEnd b = {}) noexcept {
-    static_assert(ferry::detail::is_adapted<T>());
-    static_assert(shareable<T>, "ferry: Python keeps the array, so exports need array_traits<T>::share");
-    static_assert(consumer<T>, "ferry: imports need array_traits<T>::adopt");
-    static_assert(back_end<BackEnd> && std::default_initializable<BackEnd>,
-                  "ferry: the methods of a type need a stateless back end");
-    using exports = detail::export_methods<T, Unwrap, BackEnd>;
-    if (!detail::can_install(type, "DLPack")) return false;
-    auto* const from_dlpack = &detail::import_method<T, Wrap, BackEnd>::definition;
-    reference function{PyCFunction_New(from_dlpack, nullptr)};
-    auto const* table = &detail::exchange_table<T, Unwrap, Wrap, BackEnd>::table;
-    return function && detail::set_attribute(type, "__dlpack__", PyDescr_NewMethod(type, &exports::dlpack_definition)) &&
-           detail::set_attribute(type, "__dlpack_device__", PyDescr_NewMethod(type, &exports::device_definition)) &&
-           detail::set_attribute(type, "from_dlpack", PyStaticMethod_New(function.get())) &&
-           detail::set_attribute(
-               type, abi::exchange_api_attribute,
-               PyCapsule_New(const_cast<abi::exchange_api*>(table), abi::exchange_api_capsule, nullptr));
+[[nodiscard]] bool install_dlpack(PyTypeObject* type, Unwrap unwrap, Wrap wrap, BackEnd b = {}) noexcept {
+    return install_exports<T>(type, unwrap, b) && install_from_dlpack<T>(type, wrap, b) &&
+           install_exchange_api<T>(type, unwrap, wrap, b);
 }
 
 }  // namespace ferry::inline v0::python

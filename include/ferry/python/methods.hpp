@@ -5,18 +5,16 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/export.hpp>
 #include <ferry/python/import.hpp>
+#include <ferry/python/unwrap.hpp>
 
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/producer.hpp>
+#include <ferry/space/back_end.hpp>
 
 #include <concepts>
 #include <type_traits>
 
 namespace ferry::inline v0::python {
-
-/// A function object without state, such as a captureless lambda, that C callbacks can default-construct.
-template <class F>
-concept stateless = std::is_empty_v<F> && std::default_initializable<F>;
 
 namespace detail {
 
@@ -29,30 +27,21 @@ namespace detail {
     return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
-/// Returns the array in an object.
-///
-/// \param self  object
-/// \return      array
-/// \throws error_is_set  TypeError if `unwrap` returns null
-template <class T, class Unwrap>
-[[nodiscard]] T& unwrap_array(PyObject* self) {
-    T* const array = Unwrap{}(self);
-    if (array == nullptr)
-        raise(PyExc_TypeError, "the object is not of the type that this method was defined for");
-    return *array;
-}
-
 /// The exporting methods of one array type, with the signatures that CPython calls.
 template <class T, class Unwrap, class BackEnd>
 struct FERRY_HIDDEN export_methods {
     static PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         return guarded([&] {
+            array_in<T, Unwrap> array{self};
             BackEnd b{};
-            return export_capsule(unwrap_array<T, Unwrap>(self), parse_export_arguments(args, positional, keywords), b);
+            return export_capsule(*array, parse_export_arguments(args, positional, keywords), b);
         });
     }
     static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {
-        return guarded([&] { return to_device_pair(device_of(unwrap_array<T, Unwrap>(self))); });
+        return guarded([&] {
+            array_in<T, Unwrap> array{self};
+            return to_device_pair(device_of(*array));
+        });
     }
 
     // Functions, because the table of a static type may be initialised before the objects below.
@@ -109,21 +98,22 @@ struct import_arguments {
 /// The importing method of one array type, with the signature that CPython calls.
 template <class T, class Wrap, class BackEnd>
 struct FERRY_HIDDEN import_method {
-    static PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
+    static PyObject* from_dlpack(PyObject* type, PyObject* const* args, Py_ssize_t positional,
+                                 PyObject* keywords) noexcept {
         return guarded([&] {
             auto const given = parse_import_arguments(args, positional, keywords);
             BackEnd b{};
-            return Wrap{}(from_python<T>(given.from, given.req, b));
+            return wrap_array<Wrap, T>(from_python<T>(given.from, given.req, b), reinterpret_cast<PyTypeObject*>(type));
         });
     }
 
-    [[nodiscard]] static PyMethodDef define() noexcept {
-        return {"from_dlpack", with_keywords(&from_dlpack), METH_FASTCALL | METH_KEYWORDS | METH_STATIC,
+    [[nodiscard]] static PyMethodDef define(int kind) noexcept {
+        return {"from_dlpack", with_keywords(&from_dlpack), METH_FASTCALL | METH_KEYWORDS | kind,
                 PyDoc_STR("from_dlpack(x, /, *, device=None, copy=None)\n--\n\n"
                           "Import from an object with __dlpack__, or a raw capsule: shared when possible.")};
     }
 
-    static inline PyMethodDef definition = define();
+    static inline PyMethodDef definition = define(0);
 };
 
 }  // namespace detail
@@ -132,15 +122,14 @@ struct FERRY_HIDDEN import_method {
 ///
 /// \tparam T        array type whose array_traits has view and share
 /// \tparam BackEnd  stateless back end; the default supports the host only
-/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns a pointer to the T in an object, or null without a
-///                  Python error for an object of another type
+/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`
 /// \param b         back end
 /// \return          definition of the method
 template <class T, stateless Unwrap, class BackEnd = host_back_end>
-    requires back_end<BackEnd> && stateless<BackEnd>
 [[nodiscard]] PyMethodDef dlpack_method([[maybe_unused]] Unwrap unwrap, [[maybe_unused]] BackEnd b = {}) noexcept {
-    static_assert(ferry::detail::is_adapted<T>());
+    static_assert(ferry::detail::is_adapted<T>() && detail::is_stateless_back_end<BackEnd>());
     static_assert(shareable<T>, "ferry: Python keeps the array, so exports need array_traits<T>::share");
+    static_assert(detail::is_unwrap<T, Unwrap>());
     return detail::export_methods<T, Unwrap, BackEnd>::define_dlpack();
 }
 
@@ -153,27 +142,29 @@ template <class T, stateless Unwrap, class BackEnd = host_back_end>
 /// \param b         back end
 /// \return          definition of the method
 template <class T, stateless Unwrap, class BackEnd = host_back_end>
-    requires back_end<BackEnd> && stateless<BackEnd>
 [[nodiscard]] PyMethodDef dlpack_device_method([[maybe_unused]] Unwrap unwrap,
                                                [[maybe_unused]] BackEnd b = {}) noexcept {
-    static_assert(ferry::detail::is_adapted<T>());
+    static_assert(ferry::detail::is_adapted<T>() && detail::is_stateless_back_end<BackEnd>());
     static_assert(shareable<T>, "ferry: Python keeps the array, so exports need array_traits<T>::share");
+    static_assert(detail::is_unwrap<T, Unwrap>());
     return detail::export_methods<T, Unwrap, BackEnd>::define_device();
 }
 
-/// Returns the static method `from_dlpack(x, /, *, device=None, copy=None)` for a table of methods.
+/// Returns the class method `from_dlpack(x, /, *, device=None, copy=None)` for a table of methods.
 ///
 /// \tparam T        array type whose array_traits has adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only
-/// \param wrap      captureless lambda: `wrap(T&&)` returns a new object, or null with a Python error set
+/// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object; see `wraps`.
+///                  The type is the class on which the method is called
 /// \param b         back end
 /// \return          definition of the method
 template <class T, stateless Wrap, class BackEnd = host_back_end>
-    requires back_end<BackEnd> && stateless<BackEnd>
 [[nodiscard]] PyMethodDef from_dlpack_method([[maybe_unused]] Wrap wrap, [[maybe_unused]] BackEnd b = {}) noexcept {
-    static_assert(ferry::detail::is_adapted<T>());
+    static_assert(ferry::detail::is_adapted<T>() && detail::is_stateless_back_end<BackEnd>());
     static_assert(consumer<T>, "ferry: imports need array_traits<T>::adopt");
-    return detail::import_method<T, Wrap, BackEnd>::define();
+    static_assert(detail::is_wrap<T, Wrap, PyTypeObject>());
+    // CPython passes no type to a function with METH_STATIC.
+    return detail::import_method<T, Wrap, BackEnd>::define(METH_CLASS);
 }
 
 }  // namespace ferry::inline v0::python

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -89,6 +90,15 @@ PyMethodDef ready_made_methods[] = {
     {},
 };
 // [/methods]
+// [table]
+// The exchange table, for the dictionary of a static type: set it before PyType_Ready.
+bool add_exchange_api(PyTypeObject& type, PyObject* stolen_capsule) {
+    py::reference const capsule{stolen_capsule};
+    type.tp_dict = PyDict_New();
+    return capsule && type.tp_dict != nullptr &&
+           PyDict_SetItemString(type.tp_dict, "__dlpack_c_exchange_api__", capsule.get()) == 0;
+}
+// [/table]
 
 struct hand_written;
 // [own]
@@ -101,6 +111,18 @@ PyObject* dlpack_device(PyObject* self, PyObject*) {
     return py::guarded([&] { return py::to_device_pair(ferry::device_of(*samples_in<hand_written>(self))); });
 }
 // [/own]
+/// Returns the array by value, as a type does whose objects share their array with other threads.
+constexpr auto unwrap_value = [](PyObject* o) {
+    auto* const s = samples_in<hand_written>(o);
+    return s != nullptr ? std::optional{*s} : std::nullopt;
+};
+/// Counts the arrays that the table imports, in its context.
+constexpr auto wrap_counted = [](samples&& s, void* count) {
+    ++*static_cast<int*>(count);
+    return wrap_in<hand_written>(std::move(s));
+};
+int imports = 0;
+PyObject* count_imports(PyObject*, PyObject*) { return PyLong_FromLong(imports); }
 
 /// The values of a request as a tuple, for a tensor on a device: (stream, version, device, copy).
 PyObject* request(PyObject*, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
@@ -117,13 +139,14 @@ PyMethodDef hand_written_methods[] = {
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)), METH_VARARGS | METH_KEYWORDS,
      nullptr},
     {"__dlpack_device__", &dlpack_device, METH_NOARGS, nullptr},
+    {"imports", &count_imports, METH_NOARGS | METH_STATIC, nullptr},
     {"request", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&request)),
      METH_FASTCALL | METH_KEYWORDS | METH_STATIC, nullptr},
     {},
 };
 
 template <class Tag>
-bool add_type(PyObject* module, char const* name, char const* full_name, PyMethodDef* methods) {
+bool add_type(PyObject* module, char const* name, char const* full_name, PyMethodDef* methods, PyObject* table) {
     auto& type = static_type<Tag>;
     Py_SET_REFCNT(reinterpret_cast<PyObject*>(&type), 1);  // never destroyed
     type.tp_name = full_name;
@@ -132,7 +155,7 @@ bool add_type(PyObject* module, char const* name, char const* full_name, PyMetho
     type.tp_flags = Py_TPFLAGS_DEFAULT;
     type.tp_methods = methods;
     type.tp_new = &make<Tag>;
-    return PyType_Ready(&type) == 0 && PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject*>(&type)) == 0;
+    return add_exchange_api(type, table) && PyType_Ready(&type) == 0 && PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject*>(&type)) == 0;
 }
 
 PyModuleDef definition{PyModuleDef_HEAD_INIT, "static_type", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
@@ -141,8 +164,11 @@ PyModuleDef definition{PyModuleDef_HEAD_INIT, "static_type", nullptr, -1, nullpt
 
 PyMODINIT_FUNC PyInit_static_type() {
     py::reference module{PyModule_Create(&definition)};
-    if (!module || !add_type<ready_made>(module.get(), "ReadyMade", "static_type.ReadyMade", ready_made_methods) ||
-        !add_type<hand_written>(module.get(), "HandWritten", "static_type.HandWritten", hand_written_methods))
+    if (!module ||
+        !add_type<ready_made>(module.get(), "ReadyMade", "static_type.ReadyMade", ready_made_methods,
+                              py::exchange_api_capsule<samples>(unwrap, wrap)) ||
+        !add_type<hand_written>(module.get(), "HandWritten", "static_type.HandWritten", hand_written_methods,
+                                py::exchange_api_capsule<samples>(unwrap_value, wrap_counted, {}, &imports)))
         return nullptr;
     return module.release();
 }
