@@ -10,3 +10,4 @@
 #include <ferry/python/install.hpp>
 #include <ferry/python/methods.hpp>
 #include <ferry/python/object.hpp>
+#include <ferry/python/try_import.hpp>

@@ -51,7 +51,7 @@ enum class errc : int {
     permission,            ///< the system or the other process denied access
     bad_descriptor,        ///< a descriptor that is malformed, of another version, or out of bounds
     bad_column,            ///< a column whose type, lengths, buffers or values are inconsistent
-    foreign_exception,     ///< an exception that is not a ferry::error; only catch_into reports it
+    foreign_exception,     ///< an exception that is not a ferry::error; only catch_into and try_from_python report it
 };
 
 /// Returns the name of an error code.

@@ -5,6 +5,7 @@
 #include <ferry/python/object.hpp>
 
 #include <ferry/base/flags.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/version.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/tensor/managed.hpp>
@@ -120,6 +121,30 @@ template <ferry::detail::managed_struct Raw>
               "again");
     raise(PyExc_ValueError,
           "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor' (R60): call __dlpack__");
+}
+
+/// Imports the tensor of a capsule like from_capsule, without an exception or a Python error. Requires the GIL.
+///
+/// \param capsule  any object; left unchanged unless it is a DLPack capsule that has not been consumed
+/// \param assumed  flags of a legacy tensor, as for from_capsule
+/// \return         the tensor, or the error: errc::argument for another object, errc::consumed, errors of
+///                 ferry::from_dlpack; after an error of ferry::from_dlpack, the deleter has run
+[[nodiscard]] inline result<managed_tensor> try_from_capsule(PyObject* capsule,
+                                                             flags assumed = flags::read_only) noexcept {
+    constexpr auto api = "ferry::python::try_from_capsule";
+    if (PyCapsule_CheckExact(capsule) == 0) return error{errc::argument, api, "not a capsule: call __dlpack__"};
+    try {
+        if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::try_from_dlpack(raw);
+        if (auto* const raw = detail::take<DLManagedTensor>(capsule)) return ferry::try_from_dlpack(raw, assumed);
+    } catch (error_is_set const&) {
+        PyErr_Clear();
+        return error{errc::argument, api, "the capsule could not be renamed (R62): call __dlpack__ again"};
+    }
+    bool const is_consumed = PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
+                             PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0;
+    if (is_consumed)
+        return error{errc::consumed, api, "the capsule has been consumed already (R63): call __dlpack__ again"};
+    return error{errc::argument, api, "not a DLPack capsule (R60): call __dlpack__"};
 }
 
 /// Creates a capsule that owns a tensor. Requires the GIL.

@@ -20,7 +20,8 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// An imported tensor and the stream on which it is ready; already_ready if no work is pending.
+/// An imported tensor and the stream on which it is ready; already_ready if no work is pending. The tensor is empty if
+/// the object has no protocol.
 struct imported {
     managed_tensor tensor;
     stream_token ready_on;
@@ -88,18 +89,15 @@ concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes
 /// \param b     back end
-/// \return      the tensor; the caller makes the requested copies
-/// \throws error_is_set, error  TypeError for an object with neither; an exception of the producer; errors of
-///                             ferry::from_dlpack
+/// \return      the tensor, whose requested copies the caller makes; empty for an object with neither
+/// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
 template <class BackEnd>
 [[nodiscard]] imported import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] BackEnd& b) {
     if (auto got = import_by_table(x, type)) return std::move(*got);
     if constexpr (imports_other_protocol<BackEnd>)
         if (PyType_Check(x) == 0)
             if (auto got = b.import_other_protocol(x)) return std::move(*got);
-    PyErr_Format(PyExc_TypeError, "from_dlpack() expects an object with __dlpack__ or a DLPack capsule, got %.200s",
-                 Py_TYPE(x)->tp_name);
-    throw error_is_set{};
+    return {};
 }
 
 /// Returns the device that `__dlpack_device__` reports (R37).
@@ -218,7 +216,8 @@ template <class T, class BackEnd>
 /// \param type  protocols that the type of `x` publishes
 /// \param req   request
 /// \param b     back end
-/// \return      the tensor; the caller makes the copies that the producer did not
+/// \return      the tensor; the caller makes the copies that the producer did not. Empty for an object without a
+///              protocol
 /// \throws error_is_set, error  errors of import_by_dlpack and import_without_dlpack; errc::device if the device
 ///                             changes
 template <class T, class BackEnd>
@@ -278,6 +277,11 @@ template <class T, class BackEnd>
     return std::move(*got);
 }
 
+/// Returns the stream on which the tensor of a capsule is ready: the default stream (R44).
+[[nodiscard]] inline stream_token ready_in_capsule(managed_tensor const& tensor) noexcept {
+    return ferry::detail::ready_after({}, tensor.device());
+}
+
 /// Imports an object with `__dlpack__`, or a capsule (R64). A capsule was created without a stream, so its tensor is
 /// ready on the default stream (R44).
 ///
@@ -285,18 +289,42 @@ template <class T, class BackEnd>
 /// \param x   object or capsule
 /// \param req request
 /// \param b   back end
-/// \return    the tensor; the caller makes the copies that the producer did not
+/// \return    the tensor; the caller makes the copies that the producer did not. Empty for an object without a protocol
 /// \throws error_is_set, error  errors of import_producer, import_torch and from_capsule
 template <class T, class BackEnd>
 [[nodiscard]] imported import_object(PyObject* x, request const& req, BackEnd& b) {
     if (PyCapsule_CheckExact(x) != 0) {
         imported got{from_capsule(x), already_ready};
-        got.ready_on = ferry::detail::ready_after({}, got.tensor.device());
+        got.ready_on = ready_in_capsule(got.tensor);
         return got;
     }
     published const type = published_by(Py_TYPE(x));
     if (type.torch_base != nullptr) return import_torch<T>(x, type, req, b);
     return import_producer<T>(x, type, req, b);
+}
+
+/// Returns whether a producer copied despite copy=False (R54). The flag in a capsule does not belong to the request.
+///
+/// \param x    object
+/// \param req  request
+/// \param got  tensor of the object
+/// \return     whether it copied
+[[nodiscard]] inline bool is_copied_despite(PyObject* x, request const& req, managed_tensor const& got) noexcept {
+    return req.copy == copy_policy::never && got.is_copied() && PyCapsule_CheckExact(x) == 0;
+}
+inline constexpr char const* copied_text =
+    "copy=False was requested, and the producer copied (R54): request copy=None";
+
+/// Returns whether a tensor satisfies a request, so that no copy and no wait remains.
+///
+/// \tparam T   consumer
+/// \param req  request
+/// \param got  tensor
+/// \return     whether it is the result
+template <class T>
+[[nodiscard]] bool is_final(request const& req, managed_tensor const& got) noexcept {
+    return std::same_as<T, managed_tensor> && !req.device && req.copy == copy_policy::if_needed &&
+           req.stream.is_none() && got.device().type == device_type::cpu;
 }
 
 }  // namespace detail
@@ -320,15 +348,15 @@ template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] T from_python(PyObject* x, request req, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();
     detail::imported got = detail::import_object<T>(x, req, b);
-    if (req.copy == copy_policy::never && got.tensor.is_copied() && PyCapsule_CheckExact(x) == 0)
-        ferry::detail::fail(errc::copy_needed, "from_dlpack",
-                            message{"copy=False was requested, and the producer copied (R54): request copy=None"},
-                            where);
-    auto const dev = got.tensor.device();
-    if constexpr (std::same_as<T, managed_tensor>) {
-        bool const is_default = !req.device && req.copy == copy_policy::if_needed && req.stream.is_none();
-        if (is_default && dev.type == device_type::cpu) return std::move(got.tensor);  // no copy or wait remains
+    if (!got.tensor) {
+        PyErr_Format(PyExc_TypeError, "from_dlpack() expects an object with __dlpack__ or a DLPack capsule, got %.200s",
+                     Py_TYPE(x)->tp_name);
+        throw error_is_set{};
     }
+    if (detail::is_copied_despite(x, req, got.tensor))
+        ferry::detail::fail(errc::copy_needed, "from_dlpack", message{detail::copied_text}, where);
+    if constexpr (std::same_as<T, managed_tensor>)
+        if (detail::is_final<T>(req, got.tensor)) return std::move(got.tensor);
     detail::gil_releasing_back_end releasing{b};
     return ferry::from_dlpack<T>(std::move(got.tensor), req, releasing, got.ready_on, where);
 }

@@ -84,12 +84,15 @@ struct published {
     return found;
 }
 
-/// A cache of the types of recent producers that publish only `__dlpack__`. An import from such a producer searches no
-/// dictionary. CPython assigns a new version tag to a type when it or one of its bases changes, and never assigns a tag
-/// to two types. Requires the GIL.
+/// A cache of the recent types that publish only `__dlpack__`, and of those whose objects cannot be imported, such as
+/// `int`. An import from such an object searches no dictionary. CPython assigns a new version tag to a type when it or
+/// one of its bases changes, and never assigns a tag to two types. Requires the GIL.
 class producer_cache {
    public:
     [[nodiscard]] bool knows(PyTypeObject* type) const noexcept { return entry_of(type).is_of(type); }
+    /// Returns whether no object of a type has `__dlpack__` or an exchange table; false if the type is not in the
+    /// cache.
+    [[nodiscard]] bool knows_other(PyTypeObject* type) const noexcept { return others_[place_of(type)].is_of(type); }
     /// Returns the method `__dlpack__` of a type, borrowed; null if the type is not in the cache or an instance could
     /// have a different one.
     [[nodiscard]] PyObject* method_of(PyTypeObject* type) const noexcept {
@@ -115,8 +118,16 @@ class producer_cache {
         // A type keeps only the methods in its dictionary alive: a descriptor may return a new function each time.
         bool const is_fixed = _PyType_Lookup(type, names().dlpack) == dlpack &&
                               PyType_HasFeature(Py_TYPE(dlpack), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
-                              type->tp_dictoffset == 0 && type->tp_getattro == PyObject_GenericGetAttr;
+                              has_fixed_attributes(type);
         entries_[place_of(type)] = {type, is_fixed ? dlpack : nullptr, type->tp_version_tag};
+    }
+    /// Adds a type that publishes nothing, unless its objects have attributes of their own.
+    ///
+    /// \param type  type without `__dlpack__` and exchange table
+    void add_other(PyTypeObject* type) noexcept {
+        static_cast<void>(_PyType_Lookup(type, names().dlpack));  // assigns a tag
+        if (has_tag(type) && has_fixed_attributes(type) && Py_TYPE(type) == &PyType_Type)
+            others_[place_of(type)] = {type, nullptr, type->tp_version_tag};
     }
     [[nodiscard]] FERRY_HIDDEN static producer_cache& known() noexcept {
         static constinit producer_cache cache;
@@ -140,7 +151,11 @@ class producer_cache {
     [[nodiscard]] static bool has_tag(PyTypeObject* type) noexcept {
         return type->tp_version_tag != 0 && PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) != 0;
     }
-    entry entries_[8];
+    /// Returns whether the objects of a type have no attributes other than those of the type.
+    [[nodiscard]] static bool has_fixed_attributes(PyTypeObject* type) noexcept {
+        return type->tp_dictoffset == 0 && type->tp_getattro == PyObject_GenericGetAttr;
+    }
+    entry entries_[8], others_[8];
 };
 
 /// Returns the protocols that a type publishes, from the cache if the type is in it.
@@ -150,6 +165,7 @@ class producer_cache {
 /// \throws error_is_set  an exception raised by the comparison of a key
 [[nodiscard]] inline published published_by(PyTypeObject* type) {
     auto const& cache = producer_cache::known();
+    if (cache.knows_other(type)) return {};
     return cache.knows(type) ? cache.published_by(type) : find_published(type);
 }
 
@@ -187,7 +203,7 @@ class producer_cache {
 
 /// Returns whether an object has `__dlpack__`: as a method of its type or, for a proxy, as an attribute of the object.
 /// For a class, searches only the metaclass, because the class defines methods for its instances. Adds the type to the
-/// cache if it publishes only `__dlpack__`, as a method.
+/// cache if it publishes only `__dlpack__`, as a method, or nothing.
 ///
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes, searched just before this call
@@ -195,14 +211,18 @@ class producer_cache {
 /// \throws error_is_set  an exception that the look-up raises, other than AttributeError
 [[nodiscard]] inline bool has_dlpack(PyObject* x, published const& type) {
     auto* const type_object = Py_TYPE(x);
-    if (producer_cache::known().knows(type_object)) return true;
+    auto& cache = producer_cache::known();
+    if (cache.knows(type_object)) return true;
+    if (cache.knows_other(type_object)) return false;
     // Searched last, because `add` requires the current attribute of the type.
     if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type_object), names().dlpack)) {
         if (type.dlpack && !type.table && type.torch_base == nullptr)
-            producer_cache::known().add(type_object, found.get());
+            cache.add(type_object, found.get());
         return true;
     }
-    return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);
+    if (PyType_Check(x) == 0 && find_attribute(x, names().dlpack)) return true;
+    if (!type.dlpack && !type.table) cache.add_other(type_object);
+    return false;
 }
 /// Returns whether an object has `__dlpack__`, after searching its type.
 [[nodiscard]] inline bool has_dlpack(PyObject* x) { return has_dlpack(x, published_by(Py_TYPE(x))); }

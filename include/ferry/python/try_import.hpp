@@ -1,0 +1,117 @@
+// ferry: imports from Python objects without exceptions and Python errors, for callers that try several types.
+#pragma once
+
+#include <ferry/python/back_end.hpp>
+#include <ferry/python/capsule.hpp>
+#include <ferry/python/error.hpp>
+#include <ferry/python/import.hpp>
+#include <ferry/python/object.hpp>
+
+#include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
+
+#include <concepts>
+#include <exception>
+#include <new>
+#include <source_location>
+#include <utility>
+
+namespace ferry::inline v0::python {
+namespace detail {
+
+/// Removes the current Python error.
+///
+/// \param raised  receives the exception, if it is not null
+/// \param api     public function that reports the error
+/// \param where   source location of the call
+/// \return        errc::out_of_memory for a MemoryError, otherwise errc::foreign_exception
+[[nodiscard]] FERRY_COLD inline error take_python_error(reference* raised, char const* api,
+                                                        std::source_location where) noexcept {
+    bool const is_memory = PyErr_ExceptionMatches(PyExc_MemoryError) != 0;
+    if (raised != nullptr) {
+        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+        PyErr_Fetch(&type, &value, &trace);
+        PyErr_NormalizeException(&type, &value, &trace);
+        if (trace != nullptr) PyException_SetTraceback(value, trace);
+        reference const dropped[] = {reference{type}, reference{trace}};
+        *raised = reference{value};
+    }
+    PyErr_Clear();
+    return error{is_memory ? errc::out_of_memory : errc::foreign_exception, api,
+                 "the producer raised a Python exception: pass a reference for the exception, or call from_python", where};
+}
+
+/// Returns the error for the current C++ exception, and removes the Python error. Must be called in a catch block.
+///
+/// \param raised  receives the Python exception, if there is one and `raised` is not null
+/// \param api     public function that reports the error
+/// \param where   source location of the call
+/// \return        error
+[[nodiscard]] FERRY_COLD inline error caught_error(reference* raised, char const* api,
+                                                   std::source_location where) noexcept {
+    try {
+        throw;
+    } catch (error_is_set const&) {
+        return take_python_error(raised, api, where);
+    } catch (error const& e) {
+        return e;
+    } catch (std::bad_alloc const&) {
+        return error{errc::out_of_memory, api, "an allocation failed: free memory", where};
+    } catch (std::exception const& e) {
+        return error{errc::foreign_exception, api, e.what(), where};
+    } catch (...) {
+        return error{errc::foreign_exception, api, "an exception that is not a std::exception", where};
+    }
+}
+
+}  // namespace detail
+
+/// Imports a Python object as a C++ array like from_python, without an exception, for callers that try several types or
+/// overloads. No Python error is set on return, whatever the producer raised. An object without a protocol, and a
+/// capsule that cannot be used, cause neither an exception nor a Python error internally.
+///
+/// Requires the GIL, and releases it during waits, device copies and large host copies. No Python error may be set when
+/// it is called. After a failure, the imported tensor has been released exactly once, and a capsule that was not
+/// consumed is unchanged.
+///
+/// \tparam T  consumer
+/// \param x       object with `__dlpack__`, an exchange table or a protocol of the back end, or a capsule
+/// \param req     request
+/// \param b       back end that copies, orders and waits
+/// \param raised  receives the exception that Python code raised, such as a KeyboardInterrupt; PyErr_SetObject raises
+///                it again. Null: the exception is discarded
+/// \return        the array, or the error: errc::argument for an object without a protocol; errc::foreign_exception for
+///                an exception of the producer or of the adapter; errc::copy_needed if the producer copied despite
+///                copy=False (R54); errors of try_from_capsule and ferry::from_dlpack
+template <class T, class BackEnd = host_back_end const&>
+[[nodiscard]] result<T> try_from_python(PyObject* x, request req, BackEnd&& b = host_only,
+                                        reference* raised = nullptr) noexcept {
+    constexpr auto api = "ferry::python::try_from_python";
+    auto const where = std::source_location::current();
+    auto const finish = [&](managed_tensor&& tensor, stream_token ready_on) -> result<T> {
+        if constexpr (std::same_as<T, managed_tensor>)
+            if (detail::is_final<T>(req, tensor)) return std::move(tensor);
+        detail::gil_releasing_back_end releasing{b};
+        return ferry::try_from_dlpack<T>(std::move(tensor), req, releasing, ready_on, where);
+    };
+    try {
+        if (PyCapsule_CheckExact(x) != 0) {
+            auto taken = try_from_capsule(x);
+            if (!taken) return taken.error();
+            auto const ready = detail::ready_in_capsule(*taken);
+            return finish(*std::move(taken), ready);
+        }
+        detail::imported got = detail::import_object<T>(x, req, b);
+        if (!got.tensor)
+            return error{errc::argument, api, "the object has no __dlpack__ and is no DLPack capsule", where};
+        if (detail::is_copied_despite(x, req, got.tensor))
+            return error{errc::copy_needed, api, detail::copied_text, where};
+        return finish(std::move(got.tensor), got.ready_on);
+    } catch (...) {
+        return detail::caught_error(raised, api, where);
+    }
+}
+
+}  // namespace ferry::inline v0::python

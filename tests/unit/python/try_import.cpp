@@ -1,0 +1,125 @@
+#include "interpreter.hpp"
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+using ferry::errc;
+using ferry::managed_tensor;
+using ferry::python::reference;
+using ferry::python::try_from_python;
+
+namespace {
+
+struct refusing_array {};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<refusing_array> {
+    static tensor_view view(refusing_array&) { return {}; }
+    static refusing_array adopt(managed_tensor) { throw std::runtime_error{"full"}; }
+};
+
+namespace {
+
+/// The code of a failed import, after which no Python error may be set.
+errc refused(PyObject* x, ferry::request const& req = {}) {
+    auto const got = try_from_python<managed_tensor>(x, req);
+    CHECK(PyErr_Occurred() == nullptr);
+    return got ? errc::ok : got.error().code();
+}
+
+}  // namespace
+
+TEST_CASE("R64: an object without a protocol is an error without an exception, the first time and later") {
+    support::start_python();
+    for (auto const* text : {"3", "b'bytes'", "'text'", "None", "[]", "object()", "type('C', (), {})()", "int",
+                             "type('C', (), {'__dlpack__': 1})"}) {
+        INFO(std::string{text});
+        reference const x = support::eval(text);
+        for (int i = 0; i < 3; ++i) CHECK(refused(x.get()) == errc::argument);
+        CHECK_THROWS_AS(static_cast<void>(ferry::python::from_python<managed_tensor>(x.get(), {})),
+                        ferry::python::error_is_set);
+        CHECK(support::taken_error(PyExc_TypeError).find("expects an object with __dlpack__") != std::string::npos);
+    }
+    auto const& cache = ferry::python::detail::producer_cache::known();
+    CHECK(cache.knows_other(&PyLong_Type));
+    CHECK_FALSE(cache.knows(&PyLong_Type));
+}
+
+TEST_CASE("R64: a type that gets __dlpack__ later, and an object with its own, are not taken for objects without") {
+    support::start_python();
+    reference const type = support::eval("type('Later', (), {'__slots__': ()})");
+    reference const object{PyObject_CallNoArgs(type.get())};
+    for (int i = 0; i < 2; ++i) CHECK(refused(object.get()) == errc::argument);
+    CHECK(ferry::python::detail::producer_cache::known().knows_other(reinterpret_cast<PyTypeObject*>(type.get())));
+    reference const method = support::eval("lambda self, **how: 1 // 0");
+    REQUIRE(PyObject_SetAttrString(type.get(), "__dlpack__", method.get()) == 0);
+    CHECK(refused(object.get()) == errc::foreign_exception);
+
+    reference const proxy_type = support::eval("type('Proxy', (), {})");
+    reference const plain{PyObject_CallNoArgs(proxy_type.get())}, proxy{PyObject_CallNoArgs(proxy_type.get())};
+    CHECK(refused(plain.get()) == errc::argument);
+    reference const own = support::eval("lambda **how: 1 // 0");
+    REQUIRE(PyObject_SetAttrString(proxy.get(), "__dlpack__", own.get()) == 0);
+    CHECK(refused(proxy.get()) == errc::foreign_exception);
+}
+
+TEST_CASE("R81: an exception of the producer is discarded, or given to the caller who asks for it") {
+    support::start_python();
+    reference const producer =
+        support::eval("type('P', (), {'__dlpack__': lambda self, **how: {}['no such key']})()");
+    CHECK(refused(producer.get()) == errc::foreign_exception);
+    reference raised;
+    auto const got = try_from_python<managed_tensor>(producer.get(), {}, ferry::host_only, &raised);
+    CHECK_FALSE(got.has_value());
+    CHECK(PyErr_Occurred() == nullptr);
+    REQUIRE(raised);
+    CHECK(PyErr_GivenExceptionMatches(raised.get(), PyExc_KeyError) != 0);
+    reference const trace{PyException_GetTraceback(raised.get())};
+    CHECK(trace);
+
+    reference const full = support::eval("type('P', (), {'__dlpack__': lambda self, **how: exec('raise MemoryError')})()");
+    CHECK(refused(full.get()) == errc::out_of_memory);
+    reference const number = support::eval("type('P', (), {'__dlpack__': lambda self, **how: 3})()");
+    CHECK(refused(number.get()) == errc::foreign_exception);  // not a capsule
+}
+
+TEST_CASE("R63: a capsule is imported once, and is unchanged by a failure to read it") {
+    support::start_python();
+    float value = 3;
+    auto const capsule_of = [&](ferry::version max) {
+        return reference{ferry::python::to_capsule(
+            ferry::make_managed(std::make_unique<int>(0), ferry::tensor_view{&value, {}}), max)};
+    };
+    for (auto const version : {ferry::version::current, ferry::version::legacy}) {
+        reference const capsule = capsule_of(version);
+        auto const got = try_from_python<managed_tensor>(capsule.get(), {});
+        REQUIRE(got.has_value());
+        CHECK(got->view().data() == &value);
+        CHECK(got->view().is_read_only() == version.is_legacy());
+        CHECK(refused(capsule.get()) == errc::consumed);
+    }
+    reference const legacy = capsule_of(ferry::version::legacy);
+    auto const writable = ferry::python::try_from_capsule(legacy.get(), ferry::flags::none);
+    REQUIRE(writable.has_value());
+    CHECK_FALSE(writable->view().is_read_only());
+    reference const other{PyCapsule_New(&value, "other", nullptr)};
+    CHECK(refused(other.get()) == errc::argument);
+    CHECK(PyCapsule_IsValid(other.get(), "other") != 0);
+    CHECK(ferry::python::try_from_capsule(Py_None).error().code() == errc::argument);
+}
+
+TEST_CASE("R54: the import of an adapter that throws is an error, and the tensor is released") {
+    support::start_python();
+    float value = 3;
+    auto const owner = std::make_shared<int>(0);
+    reference const capsule{ferry::python::to_capsule(
+        ferry::make_managed(std::shared_ptr{owner}, ferry::tensor_view{&value, {}}))};
+    auto const got = try_from_python<refusing_array>(capsule.get(), {});
+    REQUIRE_FALSE(got.has_value());
+    CHECK(got.error().code() == errc::foreign_exception);
+    CHECK(std::string{got.error().what()}.find("full") != std::string::npos);
+    CHECK(owner.use_count() == 1);
+}
