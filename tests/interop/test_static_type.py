@@ -136,3 +136,52 @@ def test_R74_the_function_that_makes_objects_receives_its_context():
     assert TO_OBJECT(table_of(static_type.HandWritten).to_object)(tensor.address, byref(out)) == 0
     assert isinstance(out.value, static_type.HandWritten)
     assert static_type.HandWritten.imports() == before + 1
+
+
+class Recording:
+    """A NumPy array that records the arguments of `__dlpack__`."""
+
+    def __init__(self):
+        self.array, self.calls = np.arange(3.0), []
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **how):
+        self.calls.append(how)
+        return self.array.__dlpack__(**how)
+
+
+OURS = (1, 3)
+
+
+@pytest.mark.parametrize(
+    "request_, expected",
+    [
+        ({"max_version": OURS}, {"max_version": OURS}),
+        ({"max_version": (1, 1)}, {"max_version": (1, 1)}),
+        ({"max_version": (0, 8)}, {}),
+        ({}, {}),
+        ({"max_version": OURS, "stream": -1}, {"max_version": OURS}),
+        ({"max_version": (1, 0), "stream": -1, "copy": True}, {"max_version": (1, 0), "copy": True}),
+    ],
+)
+def test_R46_R57_a_producer_on_the_host_receives_the_version_and_no_stream(request_, expected):
+    x = Recording()
+    got = static_type.HandWritten.import_(x, **request_)
+    assert np.from_dlpack(got, copy=True).tolist() == [0, 1, 2]
+    assert x.calls == [expected]
+
+
+@pytest.mark.parametrize("stream", [None, -1])
+@pytest.mark.parametrize("version", [None, (0, 8), (1, 0), OURS], ids=str)
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_R46_R57_numpy_exports_for_every_request_of_the_host(stream, version, copy):
+    """NumPy raises a RuntimeError for every stream other than None."""
+    a = np.arange(3.0)
+    with pytest.raises(RuntimeError):
+        a.__dlpack__(stream=-1)
+    got = static_type.HandWritten.import_(a, stream=stream, max_version=version, copy=copy)
+    assert np.from_dlpack(got, copy=True).tolist() == [0, 1, 2]
+    a[0] = 7
+    assert np.from_dlpack(got, copy=True)[0] == (0 if copy else 7)

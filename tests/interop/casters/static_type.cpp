@@ -135,7 +135,17 @@ PyObject* request(PyObject*, PyObject* const* args, Py_ssize_t positional, PyObj
                              static_cast<int>(dev.type), dev.id, static_cast<int>(req.copy));
     });
 }
+/// Imports an object with a request for a tensor on the host: the keywords are those of `__dlpack__`.
+PyObject* import(PyObject*, PyObject* args, PyObject* keywords) {
+    return py::guarded([&] {
+        auto const asked = py::convert_arguments(py::parse_export_arguments(nullptr, keywords));
+        return wrap_in<hand_written>(
+            py::from_python<samples>(PyTuple_GET_ITEM(args, 0), py::to_request(asked, ferry::cpu)));
+    });
+}
 PyMethodDef hand_written_methods[] = {
+    {"import_", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&import)),
+     METH_VARARGS | METH_KEYWORDS | METH_STATIC, nullptr},
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)), METH_VARARGS | METH_KEYWORDS,
      nullptr},
     {"__dlpack_device__", &dlpack_device, METH_NOARGS, nullptr},
