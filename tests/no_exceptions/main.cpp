@@ -14,6 +14,7 @@
 #include <cstring>
 #include <new>
 #include <source_location>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -262,7 +263,11 @@ TEST_CASE("a failed import calls the deleter once, and a failed allocation is er
     CHECK(code_of(ferry::try_to_dlpack(tensor_view{data, six}, always, broken{})) == errc::driver);
     for (int n = 1; n <= 2; ++n) {
         allocations_until_failure = n;
-        CHECK(code_of(ferry::try_from_dlpack<ferry::managed_tensor>(&valid.raw, always)) == errc::out_of_memory);
+        auto const r = ferry::try_from_dlpack<ferry::managed_tensor>(&valid.raw, always);
+        REQUIRE(code_of(r) == errc::out_of_memory);
+        CHECK(std::string_view{r.error().api()} == "ferry::from_dlpack");
+        CHECK(std::string_view{r.error().what()}.starts_with("ferry::from_dlpack: an allocation failed: "));
+        CHECK(r.error().where().line() == __LINE__ - 4);
         CHECK(valid.deleter_calls == 1 + n);
     }
     allocations_until_failure = 1;

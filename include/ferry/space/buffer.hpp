@@ -11,6 +11,12 @@
 #include <utility>
 
 namespace ferry::inline v0 {
+namespace detail {
+
+/// The name of `buffer` in its errors.
+inline constexpr char buffer_api[] = "ferry::buffer";
+
+}  // namespace detail
 
 /// Owns memory from a memory space and returns it to the space on destruction, on any thread. Move-only. A buffer of 0
 /// bytes does not allocate; its address is null.
@@ -28,7 +34,7 @@ class buffer {
     /// \throws error           errc::out_of_memory when the space returns null; errors of other spaces
     explicit buffer(std::size_t bytes, Space space = Space{}, std::size_t alignment = default_alignment,
                     std::source_location where = std::source_location::current())
-        : buffer{bytes, std::move(space), alignment, detail::reporter{"ferry::buffer", where}} {}
+        : buffer{bytes, std::move(space), alignment, detail::reporter{detail::buffer_api, where}} {}
 #endif
     buffer(buffer&& other) noexcept
         : space_{other.space_},
@@ -57,7 +63,7 @@ class buffer {
     [[nodiscard]] static result<buffer> try_allocate(std::size_t bytes, Space space = Space{},
                                                      std::size_t alignment = default_alignment,
                                                      std::source_location where = std::source_location::current()) {
-        return detail::attempt<buffer>("ferry::buffer", where, [&](detail::reporter r) {
+        return detail::attempt<buffer>(detail::buffer_api, where, [&](detail::reporter r) {
             return buffer{bytes, std::move(space), alignment, r};
         });
     }

@@ -184,7 +184,7 @@ template <managed_struct Raw, class Array, class BackEnd, class Share>
     } else {
         if (source == nullptr && !check_view(v, r)) return nullptr;
         auto const copy = [&](auto memory, auto view_of_memory) -> Raw* {
-            if (!check_result(memory, r)) return nullptr;
+            if (!check_memory(memory, r)) return nullptr;
             return copy_into<Raw>(std::move(unwrapped(memory)), view_of_memory, v, d, ready_on, b, source, r);
         };
         if constexpr (allocates<Array>) {

@@ -53,6 +53,15 @@ template <class Call>
     return perform(r, call, [](auto&&) {});
 }
 
+/// Reports the error of memory that an adapter or a back end returned. A failed allocation of a buffer is an error of
+/// the calling function, because the back end creates the buffer.
+template <class M>
+[[nodiscard]] FERRY_ALWAYS_INLINE bool check_memory(M const& memory, reporter r) {
+    if constexpr (is_result<M>)
+        if (!memory && memory.error().api() == buffer_api) return report_out_of_memory(r);
+    return check_result(memory, r);
+}
+
 /// Calls `copy` of a back end. Sets `is_complete` to the returned bool, or to false when `copy` returns nothing.
 template <back_end B>
 [[nodiscard]] bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from,
