@@ -15,7 +15,7 @@ std::int64_t rows(grid const& g) {
     v = g.view();
 #else
     auto const kept = g.view();
-    v = kept;
+    v = ferry::tensor_view{kept};
 #endif
     return v.extent(0);
 }

@@ -16,8 +16,8 @@ namespace ferry::inline v0 {
 ///
 /// Returned by `array_traits<T>::view` and `ferry_view` for an array that does not store its extents as a list of
 /// std::int64_t: `return {a.data, {a.rows, a.columns}};`. Does not allocate. Converts to `tensor_view const&`. A
-/// tensor_view that is copied from an inplace_view references the extents and strides of that object; such a copy of a
-/// temporary does not compile.
+/// tensor_view that is copied from an inplace_view references the extents and strides of that object. Such a copy of a
+/// temporary does not compile, nor does the assignment of an inplace_view to a tensor_view.
 template <int MaxRank>
 class inplace_view : public tensor_view {
    public:

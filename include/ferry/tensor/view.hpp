@@ -96,6 +96,9 @@ class tensor_view {
     tensor_view(inplace_view<MaxRank> const&&) FERRY_DELETED("the temporary inplace_view contains the extents: bind it to a tensor_view const&, or store it in an auto variable");
     template <int MaxRank>
     tensor_view& operator=(inplace_view<MaxRank> const&&) FERRY_DELETED("the temporary inplace_view contains the extents: bind it to a tensor_view const&, or store it in an auto variable");
+    // The object may be the base of another inplace_view, which would then reference the extents of this one.
+    template <int MaxRank>
+    tensor_view& operator=(inplace_view<MaxRank> const&) FERRY_DELETED("the assigned view would reference the extents in the inplace_view: assign ferry::tensor_view{view}, or make both views an inplace_view");
     // clang-format on
 
     /// Constructs a view of a struct, which `validate` must have checked. If the data is an address, adds the byte

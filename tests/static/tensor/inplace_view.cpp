@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 using ferry::inplace_dims;
@@ -20,6 +21,9 @@ static_assert(std::convertible_to<inplace_view<2>&, tensor_view> &&
 static_assert(!std::convertible_to<inplace_view<2>, tensor_view> &&
               !std::convertible_to<inplace_view<2> const, tensor_view>);
 static_assert(!std::constructible_from<tensor_view, inplace_view<2>>);
+static_assert(!std::is_assignable_v<tensor_view&, inplace_view<2>&> &&
+              !std::is_assignable_v<tensor_view&, inplace_view<2>> &&
+              !std::is_assignable_v<inplace_view<2>&, tensor_view&>);
 
 // Extents are lists: the second of two integers would be a stride.
 static_assert(std::constructible_from<inplace_view<2>, float*, std::vector<int>>);
