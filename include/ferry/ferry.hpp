@@ -10,7 +10,6 @@
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/negotiate.hpp>
-#include <ferry/exchange/order.hpp>
 #include <ferry/exchange/producer.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/exchange/to_dlpack.hpp>

@@ -9,7 +9,6 @@
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/order.hpp>
 #include <ferry/cuda/stream.hpp>
-#include <ferry/exchange/order.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/detail/operations.hpp>
@@ -142,7 +141,8 @@ template <back_end BackEnd>
         auto const& dst = made.view();
         auto const plan = make_copy_plan(
             tensor_view{dst.data(), dst.dtype(), dst.shape(), dst.strides(), to, sized.flags()}, from, api, where);
-        ferry::order(ready_on, on, b);  // mutant: cuda_pending_order
+        // mutant: cuda_pending_order
+        static_cast<void>(ferry::detail::order_streams(ready_on, on, b, {api, where}));
         ferry::detail::queue_copy(b, plan, dst.data(), to, from.data(), from.device(), on);
     }
     behind.done();

@@ -8,7 +8,6 @@
 #include <ferry/abi/exchange_api.hpp>
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
-#include <ferry/exchange/order.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/space/detail/operations.hpp>
 
@@ -199,8 +198,9 @@ struct FERRY_HIDDEN exchange_table {
         if constexpr (has_ready_on<T> && has_current_stream<T>) {
             if (dev.type == device_type::cpu) return;
             BackEnd b{};
-            ferry::order(array_traits<T>::ready_on(array).on_device(dev),
-                         array_traits<T>::current_stream(dev).on_device(dev), b);
+            static_cast<void>(ferry::detail::order_streams(
+                array_traits<T>::ready_on(array).on_device(dev), array_traits<T>::current_stream(dev).on_device(dev), b,
+                {"DLPackExchangeAPI", std::source_location::current()}));
         }
     }
 };

@@ -38,7 +38,6 @@ static void exports(BackEnd&& b, array& a, ferry::managed_tensor& t, ferry::tens
     BOTH(to_host, (t, b, {}));
     BOTH(to_host, (v, b, {}));
     BOTH(copy, (v, v, b, {}));
-    BOTH(order, ({}, {}, b));
 }
 
 template <class Consumer, class BackEnd>

@@ -22,7 +22,7 @@ void negotiate(T&&...) = delete;
 template <class... T>
 void view_of(T&&...) = delete;
 template <class... T>
-void order(T&&...) = delete;
+void order_streams(T&&...) = delete;
 template <class... T>
 void copy(T&&...) = delete;
 template <class... T>

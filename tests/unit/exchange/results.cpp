@@ -424,16 +424,20 @@ TEST_CASE("try_borrow borrows without an allocation, and returns the errors that
     failing = {};
 }
 
-TEST_CASE("try_order orders two streams, and returns the error of the back end") {
+TEST_CASE("an export returns the error of the back end's order") {
     struct unordered : ferry::host_back_end {
+        [[nodiscard]] bool reaches(ferry::device) const { return true; }
         [[nodiscard]] result<> order(ferry::stream_token, ferry::stream_token) const {
             return error{errc::driver, "device", "order failed"};
         }
     } const b;
     auto const one = ferry::stream_token::cuda_legacy_default(), two = ferry::stream_token::cuda_per_thread_default();
-    CHECK(ferry::try_order(one, one, b).has_value());
-    both_fail(errc::driver, [&] { ferry::order(one, two, b); }, [&] { return ferry::try_order(one, two, b); },
-              {"order failed"});
+    auto t = ferry::make_managed(std::vector<float>(1), [](auto& v) {
+        return tensor_view{v.data(), ferry::shape_view{}, {}, {ferry::device_type::cuda, 0}};
+    });
+    both_fail(
+        errc::driver, [&] { static_cast<void>(ferry::to_dlpack(std::move(t), {.stream = two}, b, one)); },
+        [&] { return ferry::try_to_dlpack(std::move(t), {.stream = two}, b, one); }, {"order failed"});
 }
 
 TEST_CASE("a failed allocation is errc::out_of_memory, and nothing leaks") {

@@ -7,7 +7,6 @@
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/negotiate.hpp>
-#include <ferry/exchange/order.hpp>
 #include <ferry/exchange/producer.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy_plan.hpp>

@@ -62,6 +62,14 @@ template <class M>
     return check_result(memory, r);
 }
 
+/// Makes work queued on `to` run after the work queued on `from` (R43). Does nothing when the streams are equal, or
+/// when either token identifies no stream.
+template <class BackEnd>
+[[nodiscard]] bool order_streams(stream_token from, stream_token to, BackEnd& b, reporter r) {
+    if (from == to || !from.names_stream() || !to.names_stream()) return true;  // mutant: order_equal_streams
+    return perform(r, [&] { return b.order(from, to); });
+}
+
 /// Calls `copy` of a back end. Sets `is_complete` to the returned bool, or to false when `copy` returns nothing.
 template <back_end B>
 [[nodiscard]] bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from,
