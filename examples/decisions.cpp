@@ -18,8 +18,8 @@ struct asked {
 };
 
 char const* how(ferry::decision const& d) {
-    if (d.act == ferry::action::refuse) return ferry::name(d.reason);
-    switch (d.how) {
+    if (d.action == ferry::action::refuse) return ferry::name(d.reason);
+    switch (d.wait) {
         case ferry::wait::none: return "no wait";
         case ferry::wait::order: return "streams are ordered";
         case ferry::wait::host: return "host waits";
@@ -56,7 +56,7 @@ int main() {
             for (auto const copy : {ferry::copy_policy::if_needed, ferry::copy_policy::always,
                                     ferry::copy_policy::never}) {
                 ferry::tensor_properties props{
-                    .where = p.where, .bits = p.bits, .type = ferry::dtype_of<float>};
+                    .device = p.where, .bits = p.bits, .type = ferry::dtype_of<float>};
                 props.ready_on = p.where.type == ferry::device_type::cpu
                                      ? ferry::already_ready
                                      : ferry::stream_token::from_cuda_handle(0x1000);
@@ -66,7 +66,7 @@ int main() {
                 ferry::decision const d = ferry::negotiate(props, request);
                 constexpr char const* acts[] = {"share", "copy", "refuse"};
                 std::printf("%s; %s; %s; %s; %s\n", p.words, r.words,
-                            policies[static_cast<int>(copy)], acts[static_cast<int>(d.act)],
+                            policies[static_cast<int>(copy)], acts[static_cast<int>(d.action)],
                             how(d));
             }
 }

@@ -41,7 +41,7 @@ stream_token read_stream(fuzz::bytes& in) {
 
 ferry::tensor_properties read_properties(fuzz::bytes& in) {
     ferry::tensor_properties props;
-    props.where = read_device(in);
+    props.device = read_device(in);
     props.bits = flags{in.take<std::uint8_t>()};
     props.type = {static_cast<ferry::type_code>(in.below(19)), in.take<std::uint8_t>(), 1};
     props.ready_on = read_stream(in);
@@ -101,7 +101,7 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
     fuzz::saw(d.reason);
 
     // Only a refusal has a reason and a cure.
-    bool const refused = d.act == action::refuse;
+    bool const refused = d.action == action::refuse;
     HOLDS(refused == (d.reason != ferry::errc::ok));
     HOLDS(refused == (d.text != nullptr));
     if (refused) {
@@ -110,7 +110,7 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
     }
 
     // The device of the result.
-    auto const target = req.device.value_or(props.where);
+    auto const target = req.device.value_or(props.device);
     HOLDS(d.to.type == target.type && d.to.id == (host_reads(target.type) ? 0 : target.id));
     auto const n = static_cast<std::int32_t>(d.to.type);
     HOLDS(n >= 1 && n <= 21 && n != 5 && n != 6);
@@ -122,8 +122,8 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
     bool const legacy = req.max_version.major == 0;
     bool const read_only = (static_cast<std::uint64_t>(props.bits) & 1) != 0,
                padded = (static_cast<std::uint64_t>(props.bits) & 4) != 0;
-    if (d.act == action::share) {
-        HOLDS(usable_as(props.where, d.to));
+    if (d.action == action::share) {
+        HOLDS(usable_as(props.device, d.to));
         HOLDS(req.copy != copy_policy::always);
         HOLDS(props.is_shareable && props.is_describable);
         HOLDS(!legacy || (!read_only && !padded));  // R13, R15
@@ -133,7 +133,7 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
         HOLDS(req.copy != copy_policy::never);
         HOLDS(has(d.bits, flags::is_copied));
         HOLDS(!has(d.bits, flags::read_only));
-        HOLDS(req.copy == copy_policy::always || !usable_as(props.where, d.to) || !props.is_describable ||
+        HOLDS(req.copy == copy_policy::always || !usable_as(props.device, d.to) || !props.is_describable ||
               !props.is_shareable || (legacy && (read_only || padded)));
     }
     HOLDS(has(d.bits, flags::subbyte_padded) == (padded && !legacy));
@@ -151,32 +151,33 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
     }
 
     // R43, R48, R49: which side waits.
-    bool const pending = props.where.type != device_type::cpu && !props.ready_on.is_no_sync();
-    auto const ready = props.ready_on.on_device(props.where), consumer = meant(req, d.to);
+    bool const pending = props.device.type != device_type::cpu && !props.ready_on.is_no_sync();
+    auto const ready = props.ready_on.on_device(props.device), consumer = meant(req, d.to);
     if (d.to.type == device_type::cpu) {
-        HOLDS(d.how != wait::order);
-        HOLDS(!pending || d.how == wait::host);
+        HOLDS(d.wait != wait::order);
+        HOLDS(!pending || d.wait == wait::host);
     }
     // R50: nothing keeps the source of the copy, and the caller has no stream.
-    bool const lent = d.act == action::copy && !props.is_shareable && req.stream.is_none();
-    if (lent || (!consumer.names_stream() && !consumer.is_no_sync())) HOLDS(!pending || d.how == wait::host);
-    if (d.how == wait::host) HOLDS(d.on.names_stream());
-    if (d.how == wait::order) {
+    bool const lent = d.action == action::copy && !props.is_shareable && req.stream.is_none();
+    if (lent || (!consumer.names_stream() && !consumer.is_no_sync())) HOLDS(!pending || d.wait == wait::host);
+    if (d.wait == wait::host) HOLDS(d.on.names_stream());
+    if (d.wait == wait::order) {
         HOLDS(pending && props.ready_on.names_stream() && d.on.names_stream());
         HOLDS(d.on == consumer && d.on != ready);
         HOLDS(belongs(d.on, d.to.type));
     }
     if (pending && !lent && consumer.names_stream() && d.to.type != device_type::cpu && consumer != ready)
-        HOLDS(d.how == wait::order);
-    if (d.act == action::share && (!pending || consumer == ready) && d.to.type != device_type::cpu)
-        HOLDS(d.how == wait::none);
-    if (d.act == action::share && consumer.is_no_sync() && d.to.type != device_type::cpu) HOLDS(d.how == wait::none);
-    if (props.where.type == device_type::cpu && d.to.type == device_type::cpu)
-        HOLDS(d.how == wait::none && d.on.is_none());
-    if (d.act == action::copy && d.on.names_stream())
-        HOLDS(belongs(d.on, d.to.type) || belongs(d.on, props.where.type));
-    if (d.act == action::copy && pending)
-        HOLDS(props.ready_on.names_stream() && belongs(props.ready_on, props.where.type));
+        HOLDS(d.wait == wait::order);
+    if (d.action == action::share && (!pending || consumer == ready) && d.to.type != device_type::cpu)
+        HOLDS(d.wait == wait::none);
+    if (d.action == action::share && consumer.is_no_sync() && d.to.type != device_type::cpu)
+        HOLDS(d.wait == wait::none);
+    if (props.device.type == device_type::cpu && d.to.type == device_type::cpu)
+        HOLDS(d.wait == wait::none && d.on.is_none());
+    if (d.action == action::copy && d.on.names_stream())
+        HOLDS(belongs(d.on, d.to.type) || belongs(d.on, props.device.type));
+    if (d.action == action::copy && pending)
+        HOLDS(props.ready_on.names_stream() && belongs(props.ready_on, props.device.type));
 }
 
 void relate(ferry::tensor_properties const& props, ferry::request const& req) {
@@ -186,10 +187,10 @@ void relate(ferry::tensor_properties const& props, ferry::request const& req) {
         return negotiate(props, other);
     };
     auto const maybe = ask(copy_policy::if_needed), always = ask(copy_policy::always), never = ask(copy_policy::never);
-    if (never.act == action::share) HOLDS(maybe == never);
-    if (maybe.act == action::share) HOLDS(never == maybe);
-    if (maybe.act == action::copy) HOLDS(always == maybe && (never.reason == ferry::errc::copy_needed || never.reason == ferry::errc::not_shareable));
-    HOLDS(always.act != action::share && never.act != action::copy);
+    if (never.action == action::share) HOLDS(maybe == never);
+    if (maybe.action == action::share) HOLDS(never == maybe);
+    if (maybe.action == action::copy) HOLDS(always == maybe && (never.reason == ferry::errc::copy_needed || never.reason == ferry::errc::not_shareable));
+    HOLDS(always.action != action::share && never.action != action::copy);
     HOLDS(always.reason != ferry::errc::copy_needed && always.reason != ferry::errc::not_shareable);
 
     // Irrelevant properties have no effect: flags of an earlier exchange, unknown bits, a stream of the host.
@@ -198,11 +199,11 @@ void relate(ferry::tensor_properties const& props, ferry::request const& req) {
     HOLDS(negotiate(same, req) == negotiate(props, req));
     same = props;
     same.ready_on = stream_token::cuda_legacy_default();
-    if (props.where.type == device_type::cpu) HOLDS(negotiate(same, req) == negotiate(props, req));
+    if (props.device.type == device_type::cpu) HOLDS(negotiate(same, req) == negotiate(props, req));
 
     // A request for the current device has no effect.
     auto here = req;
-    here.device = props.where;
+    here.device = props.device;
     auto there = req;
     there.device.reset();
     HOLDS(negotiate(props, here) == negotiate(props, there));

@@ -17,9 +17,9 @@ namespace ferry::inline v0 {
 
 /// The properties of a producer's tensor that a decision depends on.
 struct tensor_properties {
-    device where = cpu;        ///< device of the data
-    flags bits = flags::none;  ///< flags; all but read_only and subbyte_padded are ignored
-    data_type type{};          ///< data type
+    ferry::device device = cpu;  ///< device of the data
+    flags bits = flags::none;    ///< flags; all but read_only and subbyte_padded are ignored
+    data_type type{};            ///< data type
     /// The stream of pending work, already_ready, or none if the producer does not know the stream. Ignored for devices
     /// of type cpu, on which no work is pending.
     stream_token ready_on{};
@@ -41,9 +41,9 @@ enum class wait : std::uint8_t {
 
 /// The decision about an exchange.
 struct decision {
-    action act = action::share;  ///< share, copy or refuse
-    device to = cpu;             ///< device of the result
-    wait how = wait::none;       ///< wait to perform
+    ferry::action action = ferry::action::share;  ///< share, copy or refuse
+    device to = cpu;                              ///< device of the result
+    ferry::wait wait = ferry::wait::none;         ///< wait to perform
     /// For a share, the stream that waits, or for which the host waits. For a copy, the stream on which the copy is
     /// queued, or none for a synchronous copy.
     stream_token on{};
@@ -59,7 +59,7 @@ namespace detail {
 
 [[nodiscard]] constexpr decision refuse(errc reason, char const* text) noexcept {
     decision d;
-    d.act = action::refuse;
+    d.action = action::refuse;
     d.reason = reason;
     d.text = text;
     return d;
@@ -114,7 +114,7 @@ namespace detail {
     bool const padded = has(props.bits, flags::subbyte_padded);
 
     decision d;
-    d.to = req.device ? *req.device : props.where;  // GCC 12 warns of uninitialised members in value_or
+    d.to = req.device ? *req.device : props.device;  // GCC 12 warns of uninitialised members in value_or
     // mutant: r35_id
     if (ignores_id(d.to.type)) d.to.id = 0;   // R35
     if (!is_known(d.to.type) || d.to.id < 0)  // mutant: r34_device
@@ -140,7 +140,7 @@ namespace detail {
 
     // Share or copy (R53).
     bool const fresh = req.copy == copy_policy::always;
-    bool const reachable = detail::is_reachable_as(props.where, d.to);
+    bool const reachable = detail::is_reachable_as(props.device, d.to);
     // mutant: r13_legacy_padded, r13_r15_needs_flags
     bool const needs_flags = legacy && (read_only || padded);  // R13, R15: the legacy struct has no flags
     // mutant: r21_describable, r53_always, r53_reachable, r55_shareable
@@ -165,33 +165,33 @@ namespace detail {
                           "(copy=False) does not allow a copy: pass std::move(array), call borrow(), add "
                           "array_traits::share or array_traits::owns, or request a copy");
         }
-        d.act = action::copy;
+        d.action = action::copy;
     }
 
     // The wait (R43, R48, R49).
-    bool const pending = props.where.type != device_type::cpu && !props.ready_on.is_no_sync();
-    if (pending || d.act == action::copy) {
+    bool const pending = props.device.type != device_type::cpu && !props.ready_on.is_no_sync();
+    if (pending || d.action == action::copy) {
         // mutant: r43_bound_ready, r43_host_never_pending, r44_ready_of_device
-        stream_token const ready = pending ? props.ready_on.bound_to(props.where) : already_ready;
+        stream_token const ready = pending ? props.ready_on.bound_to(props.device) : already_ready;
         // mutant: r44_stream_of_device, r48_bound_consumer
         stream_token const consumer = req.stream.is_none() ? detail::default_stream(d.to) : req.stream.bound_to(d.to);
         // Nothing keeps the source of such a copy alive, and the caller has no stream to wait for.
-        bool const lent = d.act == action::copy && props.where.type != device_type::cpu &&
+        bool const lent = d.action == action::copy && props.device.type != device_type::cpu &&
                           !props.is_shareable && req.stream.is_none();  // mutant: r50_lent_source
         bool const synchronous = lent || detail::is_synchronous(d.to, consumer);
         bool const unordered = consumer.is_no_sync() && !synchronous;  // mutant: r44_no_sync
-        if (d.act == action::share) {
-            if (pending && synchronous) d.how = wait::host;
-            else if (pending && !unordered && ready != consumer) d.how = wait::order;  // mutant: r43_equal_streams
-            if (d.how != wait::none) d.on = synchronous ? ready : consumer;
+        if (d.action == action::share) {
+            if (pending && synchronous) d.wait = wait::host;
+            else if (pending && !unordered && ready != consumer) d.wait = wait::order;  // mutant: r43_equal_streams
+            if (d.wait != wait::none) d.on = synchronous ? ready : consumer;
         } else {
-            bool const off_host = props.where.type != device_type::cpu || d.to.type != device_type::cpu;
+            bool const off_host = props.device.type != device_type::cpu || d.to.type != device_type::cpu;
             if (off_host) d.on = synchronous || unordered ? ready : consumer;  // mutant: r48_on_consumer
             if (!d.on.names_stream()) d.on = {};  // no stream to queue on: the copy is synchronous
-            if (synchronous && d.on.names_stream()) d.how = wait::host;
-            else if (pending && !synchronous && ready != d.on) d.how = wait::order;
+            if (synchronous && d.on.names_stream()) d.wait = wait::host;
+            else if (pending && !synchronous && ready != d.on) d.wait = wait::order;
         }
-        if (pending && (d.how != wait::none || d.act == action::copy)) {
+        if (pending && (d.wait != wait::none || d.action == action::copy)) {
             if (!ready.names_stream())  // mutant: r43_unknown_ready
                 return refuse(errc::stream,
                               "the stream on which the data is ready is unknown: pass ready_on, add "
@@ -200,11 +200,11 @@ namespace detail {
                 return refuse(errc::stream,
                               "the data is ready on a null stream: pass the legacy default or the per-thread default "
                               "stream (R44)");
-            if (!fits(ready, props.where.type))  // mutant: r43_family
+            if (!fits(ready, props.device.type))  // mutant: r43_family
                 return refuse(errc::stream,
                               "the stream on which the data is ready belongs to a different type of device than the "
                               "data: pass a stream of the device of the data (R43–R45)");
-            if (ready.is_default_of_other(props.where))  // mutant: r43_ready_of_other
+            if (ready.is_default_of_other(props.device))  // mutant: r43_ready_of_other
                 return refuse(errc::stream,
                               "stream of another device: the data is ready on the default stream of a device other "
                               "than its own: pass a stream of its own device that is ordered after that stream (R43)");
@@ -214,7 +214,7 @@ namespace detail {
     // Flags and version of the result (R4, R11–R13, R57).
     d.bits = props.bits & flags::subbyte_padded;
     // mutant: r12_is_copied, r13_copy_for_legacy
-    if (d.act == action::copy) d.bits = (legacy ? flags::none : d.bits) | flags::is_copied;
+    if (d.action == action::copy) d.bits = (legacy ? flags::none : d.bits) | flags::is_copied;
     else if (read_only) d.bits |= flags::read_only;  // mutant: r11_read_only
     d.stamp = legacy ? version::legacy : detail::stamp_for(props.type, d.bits, req.max_version);  // mutant: r57_legacy
     return d;

@@ -161,7 +161,7 @@ template <class T, class BackEnd>
     d.bits |= added;
     gil_releasing_back_end releasing{b};
     auto const as = [&]<class Raw>(std::type_identity<Raw>) {
-        if (d.act != action::copy || ferry::detail::reads_after_return(d, v.device()))
+        if (d.action != action::copy || ferry::detail::reads_after_return(d, v.device()))
             return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, r);
         auto shared = array_traits<std::remove_const_t<T>>::share(array);
         static_cast<void>(ferry::detail::check_result(shared, r));
@@ -170,7 +170,7 @@ template <class T, class BackEnd>
         return ferry::detail::execute<Raw, std::remove_const_t<T>>(d, view_of(handle), ready, releasing, never_shares,
                                                                    r);
     };
-    if (d.stamp.is_legacy() && d.act != action::refuse) return make_capsule(as(std::type_identity<DLManagedTensor>{}));
+    if (d.stamp.is_legacy() && d.action != action::refuse) return make_capsule(as(std::type_identity<DLManagedTensor>{}));
     return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));
 }
 

@@ -74,15 +74,15 @@ constexpr version stamp(data_type type, bool padded, version max) {
 
 constexpr decision refused(errc why) {
     decision d;
-    d.act = action::refuse;
+    d.action = action::refuse;
     d.reason = why;
     return d;
 }
 
 constexpr decision expected(tensor_properties p, request const& r) {
-    bool const foreign = p.ready_on != none && !stream_fits(p.ready_on, p.where);
-    p.ready_on = of_device(p.ready_on, p.where);
-    device to = r.device ? *r.device : p.where;
+    bool const foreign = p.ready_on != none && !stream_fits(p.ready_on, p.device);
+    p.ready_on = of_device(p.ready_on, p.device);
+    device to = r.device ? *r.device : p.device;
     bool const id_matters =
         to.type != device_type::cpu && to.type != cuda_host && to.type != rocm_host && to.type != cuda_managed;
     if (static_cast<int>(to.type) == 5 || (id_matters && to.id < 0)) return refused(errc::device);  // R34
@@ -91,9 +91,9 @@ constexpr decision expected(tensor_properties p, request const& r) {
 
     bool const legacy = r.max_version == version::legacy;  // R57
     bool const read_only = has(p.bits, flags::read_only), padded = has(p.bits, flags::subbyte_padded);
-    bool const shares = can_share(p.where, to) && r.copy != copy_policy::always && !(legacy && (read_only || padded)) &&
-                        p.is_describable && p.is_shareable;  // R53, R15, R13, R21
-    if (!shares && r.copy == copy_policy::never) {           // R54
+    bool const shares = can_share(p.device, to) && r.copy != copy_policy::always &&
+                        !(legacy && (read_only || padded)) && p.is_describable && p.is_shareable;  // R53, R15, R13, R21
+    if (!shares && r.copy == copy_policy::never) {  // R54
         auto owned = p;
         owned.is_shareable = true;
         return refused(p.is_shareable || expected(owned, r).reason == errc::copy_needed ? errc::copy_needed
@@ -101,26 +101,26 @@ constexpr decision expected(tensor_properties p, request const& r) {
     }
 
     decision d;
-    d.act = shares ? action::share : action::copy;
+    d.action = shares ? action::share : action::copy;
     d.to = to;
-    bool const pending = p.where.type != device_type::cpu && p.ready_on != already_ready;
+    bool const pending = p.device.type != device_type::cpu && p.ready_on != already_ready;
     stream_token const consumer = of_device(meant(r.stream, to), to);
-    bool const lent = !shares && !p.is_shareable && p.where.type != device_type::cpu && r.stream == none;  // R50
+    bool const lent = !shares && !p.is_shareable && p.device.type != device_type::cpu && r.stream == none;  // R50
     bool const finished_on_return = lent || to.type == device_type::cpu || consumer == none;  // R48, R49
     bool const cares_itself = consumer == no_sync && !finished_on_return;             // R44: -1
     bool needs_producers_stream = false;
     if (shares) {
-        if (pending && finished_on_return) d.how = wait::host, d.on = p.ready_on;
-        else if (pending && !cares_itself && consumer != p.ready_on) d.how = wait::order, d.on = consumer;  // R43
-        needs_producers_stream = d.how != wait::none;
+        if (pending && finished_on_return) d.wait = wait::host, d.on = p.ready_on;
+        else if (pending && !cares_itself && consumer != p.ready_on) d.wait = wait::order, d.on = consumer;  // R43
+        needs_producers_stream = d.wait != wait::none;
     } else {
         needs_producers_stream = pending;
-        if (p.where.type == device_type::cpu && to.type == device_type::cpu) d.on = none;
+        if (p.device.type == device_type::cpu && to.type == device_type::cpu) d.on = none;
         else if (finished_on_return || cares_itself)
             d.on = pending ? p.ready_on : none;  // the consumer has no stream
         else d.on = consumer;
-        if (finished_on_return && d.on != none) d.how = wait::host;
-        if (!finished_on_return && !cares_itself && pending && p.ready_on != consumer) d.how = wait::order;
+        if (finished_on_return && d.on != none) d.wait = wait::host;
+        if (!finished_on_return && !cares_itself && pending && p.ready_on != consumer) d.wait = wait::order;
     }
     if (needs_producers_stream && (p.ready_on == none || foreign)) return refused(errc::stream);
 
@@ -131,8 +131,8 @@ constexpr decision expected(tensor_properties p, request const& r) {
 }
 
 constexpr bool agree(decision got, decision const& want) {
-    if (want.act == action::refuse)
-        return got.act == action::refuse && got.reason == want.reason && got.text != nullptr;
+    if (want.action == action::refuse)
+        return got.action == action::refuse && got.reason == want.reason && got.text != nullptr;
     return got == want;
 }
 
@@ -165,7 +165,7 @@ void for_each_exchange(F f) {
                     for (auto const stream : streams)
                         for (auto const ready : readies)
                             for (unsigned bits = 0; bits < 16; ++bits) {
-                                tensor_properties props{.where = where, .ready_on = ready};
+                                tensor_properties props{.device = where, .ready_on = ready};
                                 if ((bits & 1) != 0) props.bits |= flags::read_only;
                                 if ((bits & 2) != 0) props.bits |= flags::subbyte_padded;
                                 props.is_shareable = (bits & 4) == 0;
@@ -185,14 +185,14 @@ TEST_CASE(
         auto const got = negotiate(props, req);
         auto const want = expected(props, req);
         if (agree(got, want) || ++wrong > 5) return;
-        INFO("source ", name(props.where.type), " ", props.where.id, ", bits ", static_cast<int>(props.bits),
+        INFO("source ", name(props.device.type), " ", props.device.id, ", bits ", static_cast<int>(props.bits),
              ", ready on ", static_cast<int>(props.ready_on.which()), " ", props.ready_on.native_handle());
         INFO("target ", req.device ? name(req.device->type) : "none", ", copy ", static_cast<int>(req.copy),
              ", stream ", static_cast<int>(req.stream.which()), " ", req.stream.native_handle(), ", version ",
              req.max_version.major, ".", req.max_version.minor);
-        INFO("got: ", static_cast<int>(got.act), " wait ", static_cast<int>(got.how), " on ", got.on.native_handle(),
+        INFO("got: ", static_cast<int>(got.action), " wait ", static_cast<int>(got.wait), " on ", got.on.native_handle(),
              " bits ", static_cast<int>(got.bits), " ", name(got.reason), " ", got.text != nullptr ? got.text : "");
-        INFO("wanted: ", static_cast<int>(want.act), " wait ", static_cast<int>(want.how), " on ",
+        INFO("wanted: ", static_cast<int>(want.action), " wait ", static_cast<int>(want.wait), " on ",
              want.on.native_handle(), " bits ", static_cast<int>(want.bits), " ", name(want.reason));
         FAIL_CHECK("the decision differs from the oracle");
     });
@@ -204,12 +204,12 @@ TEST_CASE("R53: copy=False never copies, copy=True always does, and every refusa
     std::int64_t wrong = 0;
     for_each_exchange([&](tensor_properties const& props, request const& req) {
         auto const d = negotiate(props, req);
-        if (req.copy == copy_policy::never) wrong += d.act == action::copy;
-        if (req.copy == copy_policy::always) wrong += d.act == action::share;
+        if (req.copy == copy_policy::never) wrong += d.action == action::copy;
+        if (req.copy == copy_policy::always) wrong += d.action == action::share;
         // R11, R12.
-        if (d.act == action::copy) wrong += !has(d.bits, flags::is_copied) || has(d.bits, flags::read_only);
-        if (d.act == action::share) wrong += has(d.bits, flags::is_copied);  // R12
-        if (d.act == action::refuse) wrong += d.text == nullptr || d.reason == errc::ok;
+        if (d.action == action::copy) wrong += !has(d.bits, flags::is_copied) || has(d.bits, flags::read_only);
+        if (d.action == action::share) wrong += has(d.bits, flags::is_copied);  // R12
+        if (d.action == action::refuse) wrong += d.text == nullptr || d.reason == errc::ok;
     });
     CHECK(wrong == 0);
 }
@@ -219,12 +219,12 @@ TEST_CASE(
     std::int64_t wrong = 0;
     for_each_exchange([&](tensor_properties const& props, request const& req) {
         auto const d = negotiate(props, req);
-        if (d.act == action::refuse) return;
-        bool const pending = props.where.type != device_type::cpu && props.ready_on != already_ready;
+        if (d.action == action::refuse) return;
+        bool const pending = props.device.type != device_type::cpu && props.ready_on != already_ready;
         if (!pending || req.stream == no_sync) return;
-        stream_token const ready = of_device(props.ready_on, props.where);
-        if (d.to.type == device_type::cpu) wrong += d.how != wait::host || d.on != ready;
-        else wrong += d.how == wait::none && d.on != ready && of_device(meant(req.stream, d.to), d.to) != ready;
+        stream_token const ready = of_device(props.ready_on, props.device);
+        if (d.to.type == device_type::cpu) wrong += d.wait != wait::host || d.on != ready;
+        else wrong += d.wait == wait::none && d.on != ready && of_device(meant(req.stream, d.to), d.to) != ready;
     });
     CHECK(wrong == 0);
 }
@@ -233,102 +233,102 @@ TEST_CASE(
 
 TEST_CASE("R53: the same device: None shares, True copies and flags, False shares") {
     constexpr tensor_properties host{.type = f32};
-    CHECK(negotiate(host, {}).act == action::share);
+    CHECK(negotiate(host, {}).action == action::share);
     CHECK(negotiate(host, {}).bits == flags::none);
-    CHECK(negotiate(host, {.copy = copy_policy::always}).act == action::copy);
+    CHECK(negotiate(host, {.copy = copy_policy::always}).action == action::copy);
     CHECK(negotiate(host, {.copy = copy_policy::always}).bits == flags::is_copied);
-    CHECK(negotiate(host, {.copy = copy_policy::never}).act == action::share);
-    CHECK(negotiate(host, {.copy = copy_policy::always}).how == wait::none);
+    CHECK(negotiate(host, {.copy = copy_policy::never}).action == action::share);
+    CHECK(negotiate(host, {.copy = copy_policy::always}).wait == wait::none);
 }
 
 TEST_CASE("R53: another device: None and True copy, False is refused unless that device can access the memory") {
-    constexpr tensor_properties device_data{.where = gpu, .type = f32, .ready_on = stream_a};
-    CHECK(negotiate(device_data, {.device = cpu}).act == action::copy);
-    CHECK(negotiate(device_data, {.device = cpu, .copy = copy_policy::always}).act == action::copy);
+    constexpr tensor_properties device_data{.device = gpu, .type = f32, .ready_on = stream_a};
+    CHECK(negotiate(device_data, {.device = cpu}).action == action::copy);
+    CHECK(negotiate(device_data, {.device = cpu, .copy = copy_policy::always}).action == action::copy);
     CHECK(negotiate(device_data, {.device = cpu, .copy = copy_policy::never}).reason == errc::copy_needed);
-    constexpr tensor_properties managed_data{.where = managed, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties managed_data{.device = managed, .type = f32, .ready_on = stream_a};
     auto const d = negotiate(managed_data, {.device = cpu, .copy = copy_policy::never});
-    CHECK((d.act == action::share && d.to == cpu && d.how == wait::host && d.on == stream_a));
-    CHECK(negotiate(managed_data, {.device = gpu}).act == action::share);  // R39: managed memory as CUDA memory
-    CHECK(negotiate({.where = pinned, .ready_on = stream_a}, {.device = gpu}).act == action::copy);
-    CHECK(negotiate({.where = gpu, .ready_on = stream_a}, {.device = gpu1}).act == action::copy);
-    CHECK(negotiate({.where = cpu}, {.device = managed}).act == action::copy);
+    CHECK((d.action == action::share && d.to == cpu && d.wait == wait::host && d.on == stream_a));
+    CHECK(negotiate(managed_data, {.device = gpu}).action == action::share);  // R39: managed memory as CUDA memory
+    CHECK(negotiate({.device = pinned, .ready_on = stream_a}, {.device = gpu}).action == action::copy);
+    CHECK(negotiate({.device = gpu, .ready_on = stream_a}, {.device = gpu1}).action == action::copy);
+    CHECK(negotiate({.device = cpu}, {.device = managed}).action == action::copy);
 }
 
 TEST_CASE("R43: different streams are ordered, equal ones are not, and with -1 no stream is") {
-    constexpr tensor_properties p{.where = gpu, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties p{.device = gpu, .type = f32, .ready_on = stream_a};
     auto const other = negotiate(p, {.stream = stream_b});
-    CHECK((other.how == wait::order && other.on == stream_b));
-    CHECK(negotiate(p, {.stream = stream_a}).how == wait::none);
-    CHECK(negotiate(p, {.stream = no_sync}).how == wait::none);
+    CHECK((other.wait == wait::order && other.on == stream_b));
+    CHECK(negotiate(p, {.stream = stream_a}).wait == wait::none);
+    CHECK(negotiate(p, {.stream = no_sync}).wait == wait::none);
     auto const unsaid = negotiate(p, {});  // R44: None is the legacy default stream
-    CHECK((unsaid.how == wait::order && unsaid.on == legacy_stream));
-    CHECK(negotiate({.where = gpu, .ready_on = already_ready}, {.stream = stream_b}).how == wait::none);
+    CHECK((unsaid.wait == wait::order && unsaid.on == legacy_stream));
+    CHECK(negotiate({.device = gpu, .ready_on = already_ready}, {.stream = stream_b}).wait == wait::none);
 }
 
 TEST_CASE("R44: a null stream, which may be either default stream, is refused from producer and consumer") {
-    CHECK(negotiate({.where = gpu, .ready_on = stream_a}, {.stream = null_stream}).reason == errc::stream);
-    CHECK(negotiate({.where = gpu, .ready_on = null_stream}, {.stream = stream_a}).reason == errc::stream);
+    CHECK(negotiate({.device = gpu, .ready_on = stream_a}, {.stream = null_stream}).reason == errc::stream);
+    CHECK(negotiate({.device = gpu, .ready_on = null_stream}, {.stream = stream_a}).reason == errc::stream);
 }
 
 TEST_CASE("R45: None is the default stream of ROCm, and CUDA tokens are refused for it") {
-    constexpr tensor_properties p{.where = amd, .ready_on = rocm_stream};
-    CHECK(negotiate(p, {}).how == wait::none);
+    constexpr tensor_properties p{.device = amd, .ready_on = rocm_stream};
+    CHECK(negotiate(p, {}).wait == wait::none);
     CHECK(negotiate(p, {.stream = legacy_stream}).reason == errc::stream);
     CHECK(negotiate(p, {.stream = thread_stream}).reason == errc::stream);
 }
 
 TEST_CASE("R46: the CPU accepts no stream except -1") {
     CHECK(negotiate({}, {.stream = legacy_stream}).reason == errc::stream);
-    CHECK(negotiate({}, {.stream = no_sync}).act == action::share);
+    CHECK(negotiate({}, {.stream = no_sync}).action == action::share);
     CHECK(negotiate({}, {.stream = ext_stream}).reason == errc::stream);
 }
 
 TEST_CASE("R48: the stream belongs to the target device") {
-    constexpr tensor_properties p{.where = gpu, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties p{.device = gpu, .type = f32, .ready_on = stream_a};
     CHECK(negotiate(p, {.device = cpu, .stream = stream_b}).reason == errc::stream);
     CHECK(negotiate(p, {.device = extension, .stream = stream_b}).reason == errc::stream);
     auto const to_host = negotiate(p, {.device = cpu, .stream = no_sync});  // -1 is accepted and has no effect
-    CHECK((to_host.act == action::copy && to_host.how == wait::host && to_host.on == stream_a));
+    CHECK((to_host.action == action::copy && to_host.wait == wait::host && to_host.on == stream_a));
     auto const to_pinned = negotiate(p, {.device = pinned, .stream = stream_b});
-    CHECK((to_pinned.act == action::copy && to_pinned.how == wait::order && to_pinned.on == stream_b));
+    CHECK((to_pinned.action == action::copy && to_pinned.wait == wait::order && to_pinned.on == stream_b));
     CHECK(negotiate({}, {.device = extension, .stream = ext_stream}).on == ext_stream);
 }
 
 TEST_CASE("R49: without a stream, pinned and managed memory is waited for on the host") {
     for (auto const where : {pinned, managed}) {
-        auto const d = negotiate({.where = where, .ready_on = stream_a}, {});
-        CHECK(d.act == action::share);
-        CHECK(d.how == wait::host);
+        auto const d = negotiate({.device = where, .ready_on = stream_a}, {});
+        CHECK(d.action == action::share);
+        CHECK(d.wait == wait::host);
         CHECK(d.on == stream_a);
-        CHECK(negotiate({.where = where, .ready_on = stream_a}, {.stream = stream_b}).how == wait::order);
+        CHECK(negotiate({.device = where, .ready_on = stream_a}, {.stream = stream_b}).wait == wait::order);
     }
-    CHECK(negotiate({.where = amd_host, .ready_on = rocm_stream}, {}).how == wait::host);
+    CHECK(negotiate({.device = amd_host, .ready_on = rocm_stream}, {}).wait == wait::host);
 }
 
 TEST_CASE("R43: a wait for an unknown stream is refused, and the text contains the fix") {
-    auto const d = negotiate({.where = gpu}, {.device = cpu});
+    auto const d = negotiate({.device = gpu}, {.device = cpu});
     CHECK(d.reason == errc::stream);
     CHECK(std::string_view{d.text != nullptr ? d.text : ""}.find("already_ready") != std::string_view::npos);
     // Without a wait the stream is not needed.
-    CHECK(negotiate({.where = gpu}, {.stream = no_sync}).act == action::share);
-    CHECK(negotiate({.where = gpu, .ready_on = ext_stream}, {.device = cpu}).reason == errc::stream);
+    CHECK(negotiate({.device = gpu}, {.stream = no_sync}).action == action::share);
+    CHECK(negotiate({.device = gpu, .ready_on = ext_stream}, {.device = cpu}).reason == errc::stream);
 }
 
 TEST_CASE("R43: no work is pending on host memory, even if the producer names a stream") {
-    auto const d = negotiate({.where = cpu, .ready_on = stream_a}, {.device = extension});
-    CHECK(d.act == action::copy);
-    CHECK(d.how == wait::none);
+    auto const d = negotiate({.device = cpu, .ready_on = stream_a}, {.device = extension});
+    CHECK(d.action == action::copy);
+    CHECK(d.wait == wait::none);
     CHECK(d.on == none);
 }
 
 TEST_CASE("R15: read-only data for a legacy consumer is copied for None and True, and refused for False") {
     constexpr tensor_properties p{.bits = flags::read_only, .type = f32};
     constexpr request old{.max_version = version::legacy};
-    CHECK(negotiate(p, old).act == action::copy);
+    CHECK(negotiate(p, old).action == action::copy);
     CHECK(negotiate(p, old).stamp == version::legacy);
     CHECK(negotiate(p, {.copy = copy_policy::never, .max_version = version::legacy}).reason == errc::copy_needed);
-    CHECK(negotiate({}, old).act == action::share);
+    CHECK(negotiate({}, old).action == action::share);
     CHECK(negotiate(p, {}).bits == flags::read_only);  // R11
 }
 
@@ -340,7 +340,7 @@ TEST_CASE("R13: a legacy consumer receives packed copies of padded data") {
 
 TEST_CASE("R21: packed data that begins within a byte is copied for None and True, and refused for False") {
     constexpr tensor_properties p{.type = f4, .is_describable = false};
-    CHECK(negotiate(p, {}).act == action::copy);
+    CHECK(negotiate(p, {}).action == action::copy);
     CHECK(negotiate(p, {.copy = copy_policy::never}).reason == errc::copy_needed);
 }
 
@@ -374,31 +374,31 @@ TEST_CASE("R34: device types that DLPack does not define and negative device ids
 
 TEST_CASE("R35: any id is accepted for CPU, pinned and managed memory; 0 is written") {
     for (auto const type : {device_type::cpu, cuda_host, cuda_managed}) {
-        auto const d = negotiate({.where = {type, 3}, .ready_on = already_ready}, {.device = device{type, 5}});
-        CHECK(d.act == action::share);
+        auto const d = negotiate({.device = {type, 3}, .ready_on = already_ready}, {.device = device{type, 5}});
+        CHECK(d.action == action::share);
         CHECK(d.to == device{type, 0});
     }
-    CHECK(negotiate({}, {.device = device{device_type::cpu, -1}}).act == action::share);
+    CHECK(negotiate({}, {.device = device{device_type::cpu, -1}}).action == action::share);
 }
 
 TEST_CASE("R53: data whose owner can be neither moved nor shared is copied, or refused for copy=False") {
     tensor_properties const p{.type = f32, .is_shareable = false};
-    CHECK(negotiate(p, {}).act == action::copy);
+    CHECK(negotiate(p, {}).action == action::copy);
     CHECK(negotiate(p, {.copy = copy_policy::never}).reason == errc::not_shareable);
-    CHECK(negotiate(p, {.copy = copy_policy::always}).act == action::copy);
+    CHECK(negotiate(p, {.copy = copy_policy::always}).action == action::copy);
 }
 
 TEST_CASE("R44: the default stream of one GPU is not that of another, so a move between them is ordered") {
-    constexpr tensor_properties far{.where = gpu1, .type = f32, .ready_on = legacy_stream};
-    CHECK(negotiate(far, {.device = gpu}).how == wait::order);
+    constexpr tensor_properties far{.device = gpu1, .type = f32, .ready_on = legacy_stream};
+    CHECK(negotiate(far, {.device = gpu}).wait == wait::order);
     CHECK(negotiate(far, {.device = gpu}).on == stream_token::cuda_legacy_default(0));
     CHECK(negotiate(far, {.device = cpu}).on == stream_token::cuda_legacy_default(1));
-    CHECK(negotiate(far, {.stream = legacy_stream}).how == wait::none);
+    CHECK(negotiate(far, {.stream = legacy_stream}).wait == wait::none);
 }
 
 TEST_CASE("R48: the default stream of a GPU other than the target is refused, and the text contains the fix") {
     constexpr auto of_0 = stream_token::cuda_legacy_default(0), of_1 = stream_token::cuda_legacy_default(1);
-    constexpr tensor_properties here{.where = gpu, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties here{.device = gpu, .type = f32, .ready_on = stream_a};
     auto const is_refused = [](decision const& d, char const* cure) {
         std::string_view const said{d.text != nullptr ? d.text : ""};
         return d.reason == errc::stream && said.find("stream of another device") == 0 &&
@@ -408,29 +408,29 @@ TEST_CASE("R48: the default stream of a GPU other than the target is refused, an
     CHECK(is_refused(negotiate(here, {.stream = stream_token::cuda_per_thread_default(1)}), "R48"));
     CHECK(is_refused(negotiate(here, {.device = gpu1, .stream = of_0}), "pass a stream of the target device"));
     CHECK(is_refused(negotiate({.type = f32}, {.device = gpu, .stream = of_1}), "R48"));
-    CHECK(is_refused(negotiate({.where = amd, .ready_on = rocm_stream}, {.stream = stream_token::rocm_default(1)}),
+    CHECK(is_refused(negotiate({.device = amd, .ready_on = rocm_stream}, {.stream = stream_token::rocm_default(1)}),
                      "R48"));
-    CHECK(negotiate(here, {.device = gpu1, .stream = of_1}).how == wait::order);
+    CHECK(negotiate(here, {.device = gpu1, .stream = of_1}).wait == wait::order);
     for (auto const where : {pinned, managed})  // streams of every device are accepted
-        CHECK(negotiate({.where = where, .ready_on = stream_a}, {.stream = of_1}).on == of_1);
+        CHECK(negotiate({.device = where, .ready_on = stream_a}, {.stream = of_1}).on == of_1);
 }
 
 TEST_CASE("R43: data ready on the default stream of another GPU is refused if a wait is needed") {
     constexpr auto of_1 = stream_token::cuda_legacy_default(1);
-    constexpr tensor_properties wrong{.where = gpu, .type = f32, .ready_on = of_1};
+    constexpr tensor_properties wrong{.device = gpu, .type = f32, .ready_on = of_1};
     for (auto const& d : {negotiate(wrong, {.stream = stream_a}), negotiate(wrong, {.device = cpu}),
                           negotiate(wrong, {.device = gpu1, .stream = of_1})}) {
         CHECK(d.reason == errc::stream);
         CHECK(std::string_view{d.text != nullptr ? d.text : ""}.find("stream of another device") == 0);
     }
-    CHECK(negotiate(wrong, {.stream = no_sync}).act == action::share);  // no wait
-    CHECK(negotiate({.where = gpu1, .type = f32, .ready_on = of_1}, {.device = gpu, .stream = stream_a}).how ==
+    CHECK(negotiate(wrong, {.stream = no_sync}).action == action::share);  // no wait
+    CHECK(negotiate({.device = gpu1, .type = f32, .ready_on = of_1}, {.device = gpu, .stream = stream_a}).wait ==
           wait::order);
-    CHECK(negotiate({.where = pinned, .ready_on = of_1}, {.device = cpu}).on == of_1);
+    CHECK(negotiate({.device = pinned, .ready_on = of_1}, {.device = cpu}).on == of_1);
 }
 
 TEST_CASE("R48: a stream handle is bound to the device of the memory for which it is ordered") {
-    constexpr tensor_properties far{.where = gpu1, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties far{.device = gpu1, .type = f32, .ready_on = stream_a};
     auto const moved = negotiate(far, {.device = gpu, .stream = stream_b}).on;
     CHECK((moved.has_device() && moved.device_id() == 0));
     auto const shared = negotiate(far, {.stream = stream_b}).on;

@@ -25,7 +25,8 @@ namespace ferry::inline v0::detail {
 /// Returns the properties of a view whose data is ready on `ready`.
 [[nodiscard]] inline tensor_properties properties_of(tensor_view const& v, stream_token ready,
                                                      bool is_shareable) noexcept {
-    return {.where = v.device(), .bits = v.flags(), .type = v.dtype(), .ready_on = ready, .is_shareable = is_shareable};
+    return {
+        .device = v.device(), .bits = v.flags(), .type = v.dtype(), .ready_on = ready, .is_shareable = is_shareable};
 }
 
 /// Returns the decision about a view whose data is ready on `ready`, for a consumer: managed_tensor, or an array whose
@@ -54,7 +55,7 @@ struct copy_with_source {
 /// see `back_end`.
 [[nodiscard]] constexpr bool reads_after_return(decision const& d, device source) noexcept {
     // mutant: reads_later_host
-    return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
+    return d.action == action::copy && d.on.names_stream() && d.wait != wait::host && source.type != device_type::cpu;
 }
 
 /// Returns the device of a source to pass to the back end: cpu if the memory is host-accessible, has no pending work,
@@ -124,11 +125,11 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     if (!check_copy(dst, v, count, r)) return nullptr;  // also compares the shapes and types of empty tensors
     if (auto const plan = plan_copy(dst, v, count); plan.kind != copy_kind::empty) {
         // mutant: copy_into_order
-        if (d.how == wait::order && !order_after(ready_on, v.device(), d, b, r)) return nullptr;
+        if (d.wait == wait::order && !order_after(ready_on, v.device(), d, b, r)) return nullptr;
         auto const from = source_for(b, d, v.device());
         bool is_complete = false;
         bool const is_queued =
-            d.how == wait::host  // mutant: copy_into_wait
+            d.wait == wait::host  // mutant: copy_into_wait
                 ? copy_and_wait(b, plan, dst.data(), d.to, v.data(), from, d.on, r)
                 : queue_copy(b, plan, dst.data(), d.to, v.data(), from, d.on, is_complete, r) &&
                       (is_complete || mark_queued(b, d.on, copy.queued, r));  // mutant: copy_queued_mark
@@ -153,12 +154,12 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
 /// Fails for a decision to refuse, and for a decision that the back end cannot carry out.
 template <class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE bool check_decision(decision const& d, device from, BackEnd& b, reporter r) {
-    if (d.act == action::refuse) return report(r, d.reason, d.text);
-    bool const copies = d.act == action::copy;
+    if (d.action == action::refuse) return report(r, d.reason, d.text);
+    bool const copies = d.action == action::copy;
     if constexpr (never_copies<BackEnd>)
         if (copies) return report_share_only(from, d.to, r);
     // mutant: r40_reach
-    if ((d.how != wait::none || copies) && !check_support(b, source_for(b, d, from), r)) return false;
+    if ((d.wait != wait::none || copies) && !check_support(b, source_for(b, d, from), r)) return false;
     return !copies || check_support(b, d.to, r);  // mutant: r40_reach_target
 }
 
@@ -171,11 +172,11 @@ template <managed_struct Raw, class Array, class BackEnd, class Share>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
                                               BackEnd& b, Share share, reporter r, managed_tensor* source = nullptr) {
     if (!check_decision(d, v.device(), b, r)) return nullptr;
-    if (d.act == action::share) {
+    if (d.action == action::share) {
         // mutant: apply_wait_order
-        if (d.how == wait::order && !order_after(ready_on, v.device(), d, b, r)) return nullptr;
+        if (d.wait == wait::order && !order_after(ready_on, v.device(), d, b, r)) return nullptr;
         // mutant: apply_wait_host, apply_wait_none
-        if (d.how == wait::host && !perform(r, [&] { return b.wait(d.on); })) return nullptr;
+        if (d.wait == wait::host && !perform(r, [&] { return b.wait(d.on); })) return nullptr;
         return share();
     }
     if constexpr (never_copies<BackEnd>) {
