@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/python/arguments.hpp>
+#include <ferry/python/buffer.hpp>
 #include <ferry/python/capsule.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/export.hpp>

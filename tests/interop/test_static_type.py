@@ -1,5 +1,8 @@
 """Static types with the DLPack protocol, with the extension module interop/casters/static_type.cpp."""
 
+import array
+import gc
+import mmap
 import pathlib
 import sys
 from ctypes import byref, c_void_p, py_object
@@ -185,3 +188,85 @@ def test_R46_R57_numpy_exports_for_every_request_of_the_host(stream, version, co
     assert np.from_dlpack(got, copy=True).tolist() == [0, 1, 2]
     a[0] = 7
     assert np.from_dlpack(got, copy=True)[0] == (0 if copy else 7)
+
+
+# The buffer protocol
+
+
+def imported(x):
+    return np.from_dlpack(static_type.HandWritten.from_buffer(x))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("layout", ["rows", "columns", "reversed", "scalar", "empty"])
+def test_R16_numpy_arrays_are_shared_through_the_buffer_protocol(dtype, layout):
+    a = np.arange(6).reshape(2, 3).astype(dtype)
+    a = {"rows": a, "columns": a.T, "reversed": a[::-1, ::2], "scalar": a[1, 1:2].reshape(()), "empty": a[:0]}[layout]
+    got = imported(a)
+    assert got.dtype == a.dtype and got.shape == a.shape and got.tolist() == a.tolist()
+    assert a.size == 0 or got.ctypes.data == a.ctypes.data
+
+
+def test_R11_the_import_is_writable_where_the_buffer_is():
+    a = np.zeros(3)
+    imported(a)[1] = 7
+    assert a.tolist() == [0, 7, 0]
+    a.flags.writeable = False
+    for x in (a, b"abc", memoryview(b"abc"), memoryview(bytearray(3)).toreadonly()):
+        assert not imported(x).flags.writeable
+    for x in (bytearray(3), array.array("d", [1]), memoryview(bytearray(8)).cast("i"), mmap.mmap(-1, 16)):
+        assert imported(x).flags.writeable
+
+
+def test_R65_the_buffer_is_released_with_the_tensor():
+    """A bytearray cannot be resized while it has buffers, and can afterwards."""
+    x = bytearray(b"abc")
+    one, two = imported(x), imported(x)
+    for _ in range(2):
+        with pytest.raises(BufferError):
+            x.append(1)
+        del one
+        one = two
+        two = None
+    del one, two
+    gc.collect()
+    x.append(1)
+
+
+def test_R20_R30_what_dlpack_cannot_describe_is_refused_and_released():
+    pairs = np.zeros(3, dtype=[("a", "i1"), ("b", "f4")])
+    for x, text in [
+        (np.arange(3, dtype=">i4"), "big-endian"),
+        (pairs["b"], "R30"),
+        (pairs, "R16"),
+        (np.zeros(3, dtype="U4"), "R16"),
+        (np.zeros(3, dtype="longdouble"), "R16"),
+    ]:
+        before = sys.getrefcount(x)
+        with pytest.raises(BufferError, match=text):
+            static_type.HandWritten.from_buffer(x)
+        assert sys.getrefcount(x) == before
+    assert imported(pairs[:1]["b"]).shape == (1,)  # the stride of one element is not used
+    with pytest.raises(TypeError, match="bytes-like"):
+        static_type.HandWritten.from_buffer(3)
+
+
+def test_R30_a_type_exports_through_the_buffer_protocol():
+    a = static_type.ReadyMade(4)
+    view = memoryview(a)
+    assert (view.format, view.shape, view.strides, view.readonly, view.tolist()) == ("d", (4,), (8,), False, [0, 1, 2, 3])
+    view[2] = 9
+    assert np.from_dlpack(a).tolist() == [0, 1, 9, 3]
+    assert bytes(a) == np.from_dlpack(a).tobytes()
+    b = static_type.ReadyMade.from_dlpack(np.arange(12, dtype="f4").reshape(3, 4)[::-1, ::2])
+    assert np.asarray(memoryview(b)).tolist() == np.from_dlpack(b).tolist()
+    assert memoryview(b).strides == (-16, 8)
+    assert bytes(memoryview(b)) == np.from_dlpack(b).tobytes()
+    c = static_type.ReadyMade.from_dlpack(np.frombuffer(b"abc", "u1"))
+    assert memoryview(c).readonly
+
+
+def test_R39_a_buffer_of_device_memory_is_refused():
+    tensor = Forged(dtype=(2, 32, 1), shape=(2, 3), device=(2, 1))
+    with pytest.raises(BufferError, match="the memory is on cuda:1.*copy the tensor to the CPU"):
+        memoryview(static_type.ReadyMade.from_dlpack(tensor.capsule()))

@@ -6,6 +6,25 @@
 #include <utility>
 
 namespace ferry::inline v0::python {
+namespace detail {
+
+/// Acquires the GIL and calls a function that releases an object (R65). Preserves the current Python error (R67).
+///
+/// \param release  function without arguments, which may run Python code
+/// \return         false if the interpreter is being finalised: the function is not called, and the object leaks (R66)
+template <class F>
+[[nodiscard]] bool with_gil(F&& release) noexcept {
+    if (is_finalizing()) return false;
+    PyGILState_STATE const state = call_python([] { return PyGILState_Ensure(); });
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    call_python(std::forward<F>(release));
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+    return true;
+}
+
+}  // namespace detail
 
 /// A strong reference to a Python object. Move-only. Every operation requires the GIL.
 class reference {
@@ -49,13 +68,7 @@ class owned_object {
         return *this;
     }
     ~owned_object() {
-        if (object_ == nullptr || is_finalizing()) return;
-        PyGILState_STATE const state = detail::call_python([] { return PyGILState_Ensure(); });
-        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-        PyErr_Fetch(&type, &value, &trace);
-        detail::call_python([&] { Py_DECREF(object_); });
-        PyErr_Restore(type, value, trace);
-        PyGILState_Release(state);
+        if (object_ != nullptr) static_cast<void>(detail::with_gil([this] { Py_DECREF(object_); }));
     }
 
     [[nodiscard]] PyObject* get() const noexcept { return object_; }

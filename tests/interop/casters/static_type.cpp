@@ -42,6 +42,7 @@ struct object {
 };
 
 void destroy(PyObject* self) {
+    py::kept_error const kept;  // the deleter of the tensor may run Python code
     reinterpret_cast<object*>(self)->value.~samples();
     Py_TYPE(self)->tp_free(self);
 }
@@ -99,6 +100,14 @@ bool add_exchange_api(PyTypeObject& type, PyObject* stolen_capsule) {
            PyDict_SetItemString(type.tp_dict, "__dlpack_c_exchange_api__", capsule.get()) == 0;
 }
 // [/table]
+// [buffer]
+// The buffer protocol of the type: memoryview(x), bytes(x), np.asarray(x).
+int get_buffer(PyObject* self, Py_buffer* out, int flags) {
+    return py::get_buffer(samples_in<ready_made>(self)->tensor->view(), self, out, flags);
+}
+void release_buffer(PyObject*, Py_buffer* buffer) { py::release_buffer(buffer); }
+PyBufferProcs buffer_of_ready_made{&get_buffer, &release_buffer};
+// [/buffer]
 
 struct hand_written;
 // [own]
@@ -143,7 +152,13 @@ PyObject* import(PyObject*, PyObject* args, PyObject* keywords) {
             py::from_python<samples>(PyTuple_GET_ITEM(args, 0), py::to_request(asked, ferry::cpu)));
     });
 }
+PyObject* from_buffer(PyObject*, PyObject* x) {
+    return py::guarded([&] {
+        return wrap_in<hand_written>({std::make_shared<ferry::managed_tensor>(py::from_buffer(x))});
+    });
+}
 PyMethodDef hand_written_methods[] = {
+    {"from_buffer", &from_buffer, METH_O | METH_STATIC, nullptr},
     {"import_", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&import)),
      METH_VARARGS | METH_KEYWORDS | METH_STATIC, nullptr},
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)), METH_VARARGS | METH_KEYWORDS,
@@ -174,6 +189,7 @@ PyModuleDef definition{PyModuleDef_HEAD_INIT, "static_type", nullptr, -1, nullpt
 
 PyMODINIT_FUNC PyInit_static_type() {
     py::reference module{PyModule_Create(&definition)};
+    static_type<ready_made>.tp_as_buffer = &buffer_of_ready_made;
     if (!module ||
         !add_type<ready_made>(module.get(), "ReadyMade", "static_type.ReadyMade", ready_made_methods,
                               py::exchange_api_capsule<samples>(unwrap, wrap)) ||

@@ -1,0 +1,214 @@
+// ferry: the buffer protocol (PEP 3118), in both directions.
+// length: imports and exports share the table of formats.
+#pragma once
+
+#include <ferry/python/api.hpp>
+#include <ferry/python/error.hpp>
+#include <ferry/python/object.hpp>
+
+#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/device.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/flags.hpp>
+#include <ferry/tensor/layout.hpp>
+#include <ferry/tensor/make_managed.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/validate.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <source_location>
+#include <utility>
+
+namespace ferry::inline v0::python {
+namespace detail {
+
+/// A format of one element, without the character for the byte order, and its data type. The size of `l` and `L`
+/// depends on the byte order: 8 bytes for native elements, 4 bytes with one of the characters `=<>!`.
+struct buffer_format {
+    char const* text;
+    data_type type;
+};
+/// The first format of a data type is the one that exports use.
+inline constexpr buffer_format buffer_formats[] = {
+    {"?", {type_code::bool_, 8}},   {"b", {type_code::int_, 8}},     {"h", {type_code::int_, 16}},
+    {"i", {type_code::int_, 32}},   {"q", {type_code::int_, 64}},    {"B", {type_code::uint, 8}},
+    {"H", {type_code::uint, 16}},   {"I", {type_code::uint, 32}},    {"Q", {type_code::uint, 64}},
+    {"e", {type_code::float_, 16}}, {"f", {type_code::float_, 32}},  {"d", {type_code::float_, 64}},
+    {"Zf", {type_code::complex, 64}}, {"Zd", {type_code::complex, 128}}, {"F", {type_code::complex, 64}},
+    {"D", {type_code::complex, 128}}, {"l", {type_code::int_, 64}},  {"L", {type_code::uint, 64}},
+    {"n", {type_code::int_, 64}},   {"N", {type_code::uint, 64}},    {"c", {type_code::uint, 8}},
+};
+
+/// Returns the data type of the elements of a buffer.
+///
+/// \param format  format; null means unsigned bytes
+/// \param size    size of an element in bytes
+/// \return        data type
+/// \throws error_is_set  BufferError: a structure or another format without a DLPack data type (R16), or elements in
+///                       another byte order (R20)
+[[nodiscard]] inline data_type type_from_format(char const* format, Py_ssize_t size) {
+    char const* text = format != nullptr ? format : "B";
+    char const order = std::strchr("@=<>!", *text) != nullptr && *text != '\0' ? *text++ : '@';
+    for (auto const& known : buffer_formats) {
+        if (std::strcmp(known.text, text) != 0) continue;
+        data_type type = known.type;
+        if ((*text == 'l' || *text == 'L') && order != '@') type.bits = 32;
+        if (type.bits / 8 != size) break;
+        if ((order == '>' || order == '!') && size > 1)
+            raise(PyExc_BufferError,
+                  "from_buffer: the elements are big-endian (R20): convert the array to the native byte order");
+        return type;
+    }
+    PyErr_Format(PyExc_BufferError,
+                 "from_buffer: the format '%.50s' with elements of %zd bytes has no DLPack data type (R16): convert the "
+                 "elements to a boolean, integer, real or complex type",
+                 format != nullptr ? format : "B", size);
+    throw error_is_set{};
+}
+
+/// Returns the format of a data type; null if there is none.
+[[nodiscard]] constexpr char const* format_of(data_type type) noexcept {
+    for (auto const& known : buffer_formats)
+        if (known.type == type) return known.text;
+    return nullptr;
+}
+
+/// Owner of a Py_buffer, which has an address of its own because an exporter may store pointers into it. The buffer is
+/// released once, on any thread, with the GIL; after the finalisation of the interpreter it is leaked (R65–R67).
+class owned_buffer {
+   public:
+    owned_buffer() : buffer_{new Py_buffer{}} {}
+    owned_buffer(owned_buffer&& other) noexcept : buffer_{std::exchange(other.buffer_, nullptr)} {}
+    owned_buffer& operator=(owned_buffer&&) = delete;
+    ~owned_buffer() {
+        if (buffer_ == nullptr) return;
+        if (buffer_->obj != nullptr && !with_gil([this] { PyBuffer_Release(buffer_); })) return;
+        delete buffer_;
+    }
+    [[nodiscard]] Py_buffer* get() const noexcept { return buffer_; }
+
+   private:
+    Py_buffer* buffer_;
+};
+
+}  // namespace detail
+
+/// Imports an object through the buffer protocol: bytes, bytearray, memoryview, array.array and others. The tensor
+/// shares the memory, and releases the buffer when it is destroyed, on any thread. The tensor is read-only if the
+/// buffer is (R11). Requires the GIL.
+///
+/// \param x  object
+/// \return   tensor on the CPU
+/// \throws error_is_set    TypeError: no buffer protocol; an exception of the exporter; BufferError: a format without a
+///                         DLPack data type (R16), big-endian elements (R20), a stride that is not a multiple of the
+///                         element size (R30), or pointers to the elements (suboffsets)
+/// \throws error           errors of make_managed
+/// \throws std::bad_alloc  when an allocation fails
+[[nodiscard]] inline managed_tensor from_buffer(PyObject* x) {
+    detail::owned_buffer owner;
+    Py_buffer const& buffer = *owner.get();
+    if (detail::call_python([&] { return PyObject_GetBuffer(x, owner.get(), PyBUF_FULL_RO); }) != 0)
+        throw error_is_set{};
+    auto const type = detail::type_from_format(buffer.format, buffer.itemsize);
+    if (buffer.ndim < 0 || buffer.ndim > PyBUF_MAX_NDIM || (buffer.ndim > 0 && buffer.shape == nullptr))
+        raise(PyExc_BufferError, "from_buffer: the exporter has not described the shape of at most 64 dimensions");
+    std::int64_t shape[PyBUF_MAX_NDIM], strides[PyBUF_MAX_NDIM];
+    bool is_empty = false;
+    for (int i = 0; i < buffer.ndim; ++i) is_empty = is_empty || buffer.shape[i] == 0;
+    for (int i = 0; i < buffer.ndim; ++i) {
+        if (buffer.suboffsets != nullptr && buffer.suboffsets[i] >= 0)
+            raise(PyExc_BufferError,
+                  "from_buffer: the elements are found through pointers (suboffsets): copy them to a contiguous array");
+        shape[i] = buffer.shape[i];
+        if (buffer.strides == nullptr) continue;
+        bool const is_used = !is_empty && shape[i] != 1;  // R26, R27
+        if (is_used && buffer.strides[i] % buffer.itemsize != 0)
+            raise(PyExc_BufferError,
+                  "from_buffer: a stride is not a multiple of the element size (R30): copy the array");
+        strides[i] = is_used ? buffer.strides[i] / buffer.itemsize : 1;
+    }
+    tensor_view const v{buffer.buf,
+                        type,
+                        {shape, buffer.ndim},
+                        buffer.strides != nullptr ? strides_view{strides, buffer.ndim} : strides_view{},
+                        cpu,
+                        buffer.readonly != 0 ? flags::read_only : flags::none};
+    return make_managed(std::move(owner), v);
+}
+
+/// Describes a tensor for `bf_getbuffer`. Pass the arguments of that function, and release the buffer with
+/// release_buffer in `bf_releasebuffer`. Requires the GIL; does not synchronise.
+///
+/// \param v         view of the array in `exporter`. Its memory must be valid, and unchanged in shape, until the buffer
+///                  is released; its extents and strides are copied
+/// \param exporter  object; the buffer holds a reference to it
+/// \param out       buffer
+/// \param flags     request of the consumer, a combination of PyBUF_ flags
+/// \return          0; on failure -1 with a BufferError set: memory that the host cannot access, a data type without a
+///                  format, such as packed elements, read-only memory if a writable buffer was requested, a layout
+///                  other than the requested one, or an invalid view; MemoryError
+[[nodiscard]] inline int get_buffer(tensor_view const& v, PyObject* exporter, Py_buffer* out, int flags) noexcept {
+    *out = {};
+    ferry::detail::record checked{"get_buffer", std::source_location::current()};
+    auto const refuse = [](char const* text) {
+        PyErr_SetString(PyExc_BufferError, text);
+        return -1;
+    };
+    auto const has = [flags](int wanted) { return (flags & wanted) == wanted; };
+    if (!ferry::detail::check_view(v, checked)) return refuse(checked.outcome.error().what());
+    if (!is_host_accessible(v.device()))
+        return refuse((message{"the memory is on "} << name(v.device().type) << ":" << v.device().id
+                                                    << ", and the buffer protocol describes host memory only: use "
+                                                       "__dlpack__, or copy the tensor to the CPU")
+                          .c_str());
+    char const* const format = v.is_padded() ? nullptr : detail::format_of(v.dtype());
+    if (format == nullptr)
+        return refuse((message{"the buffer protocol has no format for dtype "} << v.dtype()
+                                                                              << ": use __dlpack__, or convert the "
+                                                                                 "elements")
+                          .c_str());
+    if (has(PyBUF_WRITABLE) && v.is_read_only())
+        return refuse("a writable buffer was requested, and the tensor is read-only (R11): copy the tensor");
+    bool const fits = (!has(PyBUF_C_CONTIGUOUS) || v.is_contiguous()) &&
+                      (!has(PyBUF_F_CONTIGUOUS) || v.is_contiguous(contiguity::column_major)) &&
+                      (!has(PyBUF_ANY_CONTIGUOUS) || v.is_contiguous(contiguity::either)) &&
+                      (has(PyBUF_STRIDES) || v.is_contiguous());
+    if (!fits)
+        return refuse("the tensor does not have the requested order: request strides, or copy the tensor");
+    if (has(PyBUF_FORMAT) && !has(PyBUF_ND))
+        return refuse("a format was requested without a shape, which means unsigned bytes: request PyBUF_ND as well");
+    auto const rank = static_cast<std::size_t>(v.rank());
+    Py_ssize_t const item = v.dtype().bits / 8;
+    auto* const layout = static_cast<Py_ssize_t*>(PyMem_Malloc(2 * sizeof(Py_ssize_t) * (rank != 0 ? rank : 1)));
+    if (layout == nullptr) return PyErr_NoMemory(), -1;
+    for (int i = 0; i < v.rank(); ++i) {
+        layout[i] = v.extent(i);
+        std::int64_t step = 0;
+        bool const is_used = !v.is_empty() && v.extent(i) != 1;
+        if (!ferry::detail::checked_multiply(is_used ? v.stride(i) : 1, item, step)) step = item;
+        layout[rank + static_cast<std::size_t>(i)] = step;
+    }
+    out->buf = v.is_empty() ? const_cast<char*>("") : v.data();
+    out->len = v.nbytes();
+    out->readonly = v.is_read_only() ? 1 : 0;
+    out->itemsize = item;
+    out->format = has(PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
+    out->ndim = has(PyBUF_ND) ? v.rank() : 1;
+    out->shape = has(PyBUF_ND) && rank != 0 ? layout : nullptr;
+    out->strides = has(PyBUF_STRIDES) && rank != 0 ? layout + rank : nullptr;
+    out->internal = layout;
+    Py_INCREF(exporter);
+    out->obj = exporter;
+    return 0;
+}
+
+/// Releases what get_buffer allocated, in `bf_releasebuffer`. Requires the GIL.
+///
+/// \param buffer  buffer that get_buffer filled
+inline void release_buffer(Py_buffer* buffer) noexcept { PyMem_Free(std::exchange(buffer->internal, nullptr)); }
+
+}  // namespace ferry::inline v0::python
