@@ -66,7 +66,7 @@ TEST_CASE("R64: a type that gets __dlpack__ later, and an object with its own, a
     CHECK(refused(proxy.get()) == errc::foreign_exception);
 }
 
-TEST_CASE("R81: an exception of the producer is discarded, or given to the caller who asks for it") {
+TEST_CASE("R81: an exception of the producer is discarded, or given to a caller that passes a reference") {
     support::start_python();
     reference const producer =
         support::eval("type('P', (), {'__dlpack__': lambda self, **how: {}['no such key']})()");
