@@ -43,15 +43,34 @@ namespace detail {
 /// \throws error_is_set  TypeError for an unknown name
 inline void set_argument(export_arguments& given, PyObject* name, PyObject* value) {
     auto const& known = names();
-    PyObject* const interned[] = {known.max_version, known.stream, known.dl_device, known.copy};
-    PyObject** const slots[] = {&given.max_version, &given.stream, &given.dl_device, &given.copy};
-    for (int i = 0; i < 4; ++i)
-        if (name == interned[i]) return static_cast<void>(*slots[i] = value);
-    for (int i = 0; i < 4; ++i)
-        if (is_named(name, interned[i])) return static_cast<void>(*slots[i] = value);
+    auto const set = [&](auto matches) {
+        PyObject** const slot = matches(known.max_version) ? &given.max_version
+                                : matches(known.dl_device) ? &given.dl_device
+                                : matches(known.copy)      ? &given.copy
+                                : matches(known.stream)    ? &given.stream
+                                                           : nullptr;
+        if (slot != nullptr) *slot = value;
+        return slot != nullptr;
+    };
+    if (set([&](PyObject* interned) { return name == interned; })) return;
+    if (set([&](PyObject* interned) { return is_named(name, interned); })) return;
     PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'", name);
     throw error_is_set{};
 }
+
+/// A reference to an argument; none to None, the usual argument.
+class held_argument {
+   public:
+    explicit held_argument(PyObject* object) noexcept : object_{object != Py_None ? object : nullptr} {
+        Py_XINCREF(object_);
+    }
+    held_argument(held_argument const&) = delete;
+    held_argument& operator=(held_argument const&) = delete;
+    ~held_argument() { Py_XDECREF(object_); }
+
+   private:
+    PyObject* object_;
+};
 
 /// Requires that a call has no positional arguments.
 ///
@@ -105,11 +124,10 @@ inline void require_keywords(Py_ssize_t positional) {
 /// \return       converted arguments
 /// \throws error_is_set  ValueError, TypeError; an exception of `__index__`
 [[nodiscard]] inline converted_arguments convert_arguments(export_arguments const& given) {
-    // Python code may remove the objects from the dict that holds them.
-    for (auto* const object : {given.max_version, given.dl_device, given.stream}) Py_INCREF(object);
-    reference const held[] = {reference{given.max_version}, reference{given.dl_device}, reference{given.stream}};
     converted_arguments asked;
     asked.req.copy = detail::copy_from(given.copy);
+    // Reading max_version may run Python code that removes the other objects from the dict that holds them.
+    detail::held_argument const device_held{given.dl_device}, stream_held{given.stream};
     asked.req.max_version = detail::version_from(given.max_version);
     if (given.dl_device != Py_None)
         asked.req.device =
@@ -170,7 +188,8 @@ template <class T, class BackEnd>
         return ferry::detail::execute<Raw, std::remove_const_t<T>>(d, view_of(handle), ready, releasing, never_shares,
                                                                    r);
     };
-    if (d.stamp.is_legacy() && d.action != action::refuse) return make_capsule(as(std::type_identity<DLManagedTensor>{}));
+    if (d.stamp.is_legacy() && d.action != action::refuse)
+        return make_capsule(as(std::type_identity<DLManagedTensor>{}));
     return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));
 }
 

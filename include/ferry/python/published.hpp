@@ -165,8 +165,8 @@ class producer_cache {
 /// \throws error_is_set  an exception raised by the comparison of a key
 [[nodiscard]] inline published published_by(PyTypeObject* type) {
     auto const& cache = producer_cache::known();
-    if (cache.knows_other(type)) return {};
-    return cache.knows(type) ? cache.published_by(type) : find_published(type);
+    if (cache.knows(type)) return cache.published_by(type);
+    return cache.knows_other(type) ? published{} : find_published(type);
 }
 
 /// Returns the exchange table of the type of an object: reads the capsule under either name (R69), selects the newest
