@@ -130,12 +130,20 @@ def test_R72_a_failed_allocation_is_reported_through_set_error(prototype, kinds)
     assert mt.live_bytes() == before
 
 
-@pytest.mark.parametrize("dtype", [(1, 24, 1), (3, 64, 1), (2, 128, 1), (18, 32, 1), (99, 8, 1), (2, 32, 2)])
+@pytest.mark.parametrize("dtype", [(1, 24, 1), (3, 64, 1), (2, 128, 1), (18, 32, 1), (99, 8, 1)])
 def test_R81_import_and_allocator_refuse_a_dtype_with_the_same_error(dtype):
     with pytest.raises(BufferError) as refused:
         mt.from_dlpack(Forged(dtype=dtype, shape=(2,)).capsule())
     (_, kind, message), = allocated((2,), dtype)[2]
     assert kind == "BufferError" and message.partition("minitensor does not support")[2] == str(refused.value).partition("minitensor does not support")[2]
+
+
+def test_R21_import_and_allocator_refuse_lanes_with_the_same_error():
+    with pytest.raises(BufferError) as refused:
+        mt.from_dlpack(Forged(dtype=(2, 32, 2), shape=(2,)).capsule())
+    (_, kind, message), = allocated((2,), (2, 32, 2))[2]
+    assert kind == "BufferError" and "float32x2 has 2 lanes, expected 1" in message
+    assert message.partition(": ")[2] == str(refused.value).partition(": ")[2]
 
 
 def test_R72_null_arguments_are_an_error():

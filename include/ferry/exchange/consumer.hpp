@@ -58,7 +58,7 @@ template <class Consumer>
             return report(r, errc::dtype,
                           message{"dtype "}
                               << v.dtype() << " has " << unsigned{v.dtype().lanes}
-                              << " lanes, expected 1: this consumer has no vector elements (R21); view the data as "
+                              << " lanes, expected 1: this array type has no vector elements (R21); view the data as "
                                  "uint8 in the producer");
     }
     return true;

@@ -50,12 +50,7 @@ struct FERRY_HIDDEN exchange_table {
             tensor_view const v{described, flags::none};
             BackEnd b{};
             if constexpr (allocates<T>) {
-                if (!accepts_vectors<T> && v.dtype().lanes != 1)
-                    ferry::detail::fail(errc::dtype, api,
-                                        message{"dtype "}
-                                            << v.dtype()
-                                            << " has lanes, and this array type has no vector elements (R21)",
-                                        where);
+                static_cast<void>(ferry::detail::check_lanes<T>(v, {api, where}));
                 auto fresh = array_traits<T>::allocate(v.dtype(), v.shape(), v.device());
                 static_cast<void>(ferry::detail::check_result(fresh, {api, where}));
                 *out = ferry::detail::make_raw<DLManagedTensorVersioned>(
