@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
-#include <span>  // the result of span()
+#include <span>  // the result of span(); the cheapest header that declares std::ranges::enable_view
 #include <type_traits>
 
 namespace ferry::inline v0 {
