@@ -32,7 +32,7 @@ struct imported_tree : column_tree {
     column_path const path{name_of(*schema)};
     auto const size = arrow_check{api, where, reads_lengths}.run(array, *schema, path);
     auto tree = std::make_shared<imported_tree>();
-    fill(*tree, arrow_source{*array, *schema, reads_lengths}, size, on, path, api, where);
+    static_cast<void>(fill(*tree, arrow_source{*array, *schema, reads_lengths}, size, on, path, {api, where}));
     return tree;
 }
 /// Moves the array into the tree: a bitwise copy, after which `release` of the source is null.

@@ -60,7 +60,7 @@ class schema_source {
     detail::column_path const path{detail::name_of(*schema)};
     auto const size = detail::arrow_check{api, where, false}.run(nullptr, *schema, path);
     auto tree = std::make_shared<detail::column_tree>();
-    detail::fill(*tree, detail::schema_source{*schema}, size, cpu, path, api, where);
+    static_cast<void>(detail::fill(*tree, detail::schema_source{*schema}, size, cpu, path, {api, where}));
     return detail::column_access::make(std::move(tree));
 }
 

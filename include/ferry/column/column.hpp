@@ -1,6 +1,8 @@
 // ferry: a column: a tree of shared, immutable buffers.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/column/detail/tree.hpp>
 #include <ferry/column/parts.hpp>
 #include <ferry/column/values.hpp>
@@ -58,9 +60,16 @@ class column {
     /// Returns the number of items that are null; see column_view::null_count.
     ///
     /// \param where  source location of the caller
+    /// \return       number of nulls; `try_null_count` returns the number or the error
     /// \throws error  errc::not_accessible: the count is unknown and the host cannot read the validity
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] std::int64_t null_count(std::source_location where = std::source_location::current()) const {
         return view_.null_count(where);
+    }
+#endif
+    [[nodiscard]] result<std::int64_t> try_null_count(
+        std::source_location where = std::source_location::current()) const {
+        return view_.try_null_count(where);
     }
 
     [[nodiscard]] int child_count() const noexcept { return view_.child_count(); }
@@ -68,63 +77,110 @@ class column {
     ///
     /// \param i      index in [0, child_count())
     /// \param where  source location of the caller
+    /// \return       child; `try_child` returns the child or the error
     /// \throws error  errc::out_of_range: no such child
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column child(int i, std::source_location where = std::source_location::current()) const {
         return {owner_, view_.child(i, where)};
+    }
+#endif
+    [[nodiscard]] result<column> try_child(int i, std::source_location where = std::source_location::current()) const {
+        return part(view_.try_child(i, where));
     }
     /// Overload for the first child with a name.
     ///
     /// \param name   name
     /// \param where  source location of the caller
+    /// \return       child; `try_child` returns the child or the error
     /// \throws error  errc::argument: no such child
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column child(std::string_view name,
                                std::source_location where = std::source_location::current()) const {
         return {owner_, view_.child(name, where)};
+    }
+#endif
+    [[nodiscard]] result<column> try_child(std::string_view name,
+                                           std::source_location where = std::source_location::current()) const {
+        return part(view_.try_child(name, where));
     }
     /// Returns the slice of a child of a struct or sparse union that belongs to the items of this column.
     ///
     /// \param i      index in [0, child_count())
     /// \param where  source location of the caller
+    /// \return       slice; `try_field` returns the slice or the error
     /// \throws error  errc::out_of_range: no such child;  argument: a column of another type
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column field(int i, std::source_location where = std::source_location::current()) const {
         return {owner_, view_.field(i, where)};
+    }
+#endif
+    [[nodiscard]] result<column> try_field(int i, std::source_location where = std::source_location::current()) const {
+        return part(view_.try_field(i, where));
     }
     /// Overload for the first child with a name.
     ///
     /// \param name   name
     /// \param where  source location of the caller
+    /// \return       slice; `try_field` returns the slice or the error
     /// \throws error  errc::argument: no such child, or a column of another type
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column field(std::string_view name,
                                std::source_location where = std::source_location::current()) const {
         return {owner_, view_.field(name, where)};
+    }
+#endif
+    [[nodiscard]] result<column> try_field(std::string_view name,
+                                           std::source_location where = std::source_location::current()) const {
+        return part(view_.try_field(name, where));
     }
     [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
     /// Returns the values of a dictionary-encoded column.
     ///
     /// \param where  source location of the caller
+    /// \return       values; `try_dictionary` returns the values or the error
     /// \throws error  errc::argument: not dictionary-encoded
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column dictionary(std::source_location where = std::source_location::current()) const {
         return {owner_, view_.dictionary(where)};
+    }
+#endif
+    [[nodiscard]] result<column> try_dictionary(std::source_location where = std::source_location::current()) const {
+        return part(view_.try_dictionary(where));
     }
     /// Returns a slice, which shares the buffers.
     ///
     /// \param begin   index of the first item
     /// \param length  number of items
     /// \param where   source location of the caller
+    /// \return        slice; `try_slice` returns the slice or the error
     /// \throws error  errc::out_of_range: items outside of the column
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column slice(std::int64_t begin, std::int64_t length,
                                std::source_location where = std::source_location::current()) const {
         return {owner_, view_.slice(begin, length, where)};
+    }
+#endif
+    [[nodiscard]] result<column> try_slice(std::int64_t begin, std::int64_t length,
+                                           std::source_location where = std::source_location::current()) const {
+        return part(view_.try_slice(begin, length, where));
     }
 
     /// Returns the items as a range of std::optional<T>, which keeps the memory alive; see column_values.
     ///
     /// \tparam T  type of the items
     /// \param where  source location of the caller
+    /// \return       items; `try_values` returns the items or the error
     /// \throws error  errc::dtype: items of another type;  not_accessible: the host cannot read the memory
+#if FERRY_HAS_EXCEPTIONS
     template <column_value T>
     [[nodiscard]] column_values<T> values(std::source_location where = std::source_location::current()) const {
         return column_values<T>{view_, owner_, where};
+    }
+#endif
+    template <column_value T>
+    [[nodiscard]] result<column_values<T>> try_values(
+        std::source_location where = std::source_location::current()) const {
+        return column_values<T>::try_make(view_, owner_, where);
     }
 
     /// Copies the column to a device or into a memory space. Returns the column itself if it is there already. The copy
@@ -145,11 +201,12 @@ class column {
     /// \param b      back end that allocates, copies and waits
     /// \param on     stream on which the column is ready
     /// \param where  source location of the caller
-    /// \return       the column; on failure everything is released
+    /// \return       the column; on failure everything is released. `try_to` returns the column or the error
     /// \throws error           errc::no_backend: the back end does not reach a device;  stream: a null stream, or one
     ///                         of another device type;  bad_column: invalid offsets or lengths, with the path of the
     ///                         node; overflow: a size that cannot be represented;  an error of the back end
     /// \throws std::bad_alloc  when an allocation fails
+#if FERRY_HAS_EXCEPTIONS
     template <class Where, class BackEnd = host_back_end const&>
         requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
                  back_end<std::remove_reference_t<BackEnd>>)
@@ -159,6 +216,15 @@ class column {
             requires { sizeof(detail::column_move<Where>); }, "ferry: column::to needs #include <ferry/column/to.hpp>");
         return detail::column_move<Where>::run(*this, place, b, on, where);
     }
+    template <class Where, class BackEnd = host_back_end const&>
+        requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
+                 back_end<std::remove_reference_t<BackEnd>>)
+    [[nodiscard]] result<column> try_to(Where place, BackEnd&& b = host_only, stream_token on = {},
+                                        std::source_location where = std::source_location::current()) const {
+        return detail::attempt<column>("ferry::column::to", where,
+                                       [&](detail::reporter) { return to(std::move(place), b, on, where); });
+    }
+#endif
 
     /// \return  the owner of the buffers
     [[nodiscard]] std::shared_ptr<void const> const& owner() const noexcept { return owner_; }
@@ -166,6 +232,10 @@ class column {
    private:
     friend struct detail::column_access;
     column(std::shared_ptr<void const> owner, column_view view) noexcept : owner_{std::move(owner)}, view_{view} {}
+    [[nodiscard]] result<column> part(result<column_view> const& view) const {
+        if (!view) return view.error();
+        return column{owner_, *view};
+    }
 
     std::shared_ptr<void const> owner_;
     column_view view_;
@@ -184,6 +254,15 @@ struct column_access {
     }
 };
 
+/// Implements make_column and try_make_column; returns an empty column on failure.
+[[nodiscard]] inline column build_column(column_parts const& parts, std::shared_ptr<void const> owner, device on,
+                                         reporter r) {
+    auto tree = std::make_shared<column_tree>();
+    tree->owner = std::move(owner);
+    if (!build(*tree, parts_source{parts}, on, r)) return {};
+    return column_access::make(std::move(tree));
+}
+
 }  // namespace detail
 
 /// Creates a column from buffers on one device. Formats, names and metadata are copied. Validates the structure without
@@ -193,14 +272,21 @@ struct column_access {
 /// \param owner  owner of the buffers; released with the last column, or on failure
 /// \param on     device of the buffers
 /// \param where  source location of the caller
+/// \return       column; `try_make_column` returns the column or the error
 /// \throws error           errc::bad_column: invalid parts; the message has the path of the node
 /// \throws std::bad_alloc  when an allocation fails
+#if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline column make_column(column_parts const& parts, std::shared_ptr<void const> owner, device on = cpu,
                                         std::source_location where = std::source_location::current()) {
-    auto tree = std::make_shared<detail::column_tree>();
-    tree->owner = std::move(owner);
-    detail::build(*tree, detail::parts_source{parts}, on, "ferry::make_column", where);
-    return detail::column_access::make(std::move(tree));
+    return detail::build_column(parts, std::move(owner), on, {"ferry::make_column", where});
+}
+#endif
+[[nodiscard]] inline result<column> try_make_column(column_parts const& parts, std::shared_ptr<void const> owner,
+                                                    device on = cpu,
+                                                    std::source_location where = std::source_location::current()) {
+    return detail::attempt<column>("ferry::make_column", where, [&](detail::reporter r) {
+        return detail::build_column(parts, std::move(owner), on, r);
+    });
 }
 
 }  // namespace ferry::inline v0

@@ -1,7 +1,12 @@
-// ferry: copies of columns in one allocation without slices.
+// ferry: copies of columns in one allocation without slices. Requires exceptions.
 #pragma once
 
+#include <ferry/config.hpp>
+
+#if FERRY_HAS_EXCEPTIONS
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/compaction.hpp>
 #include <ferry/column/detail/fill.hpp>
@@ -26,7 +31,7 @@ namespace detail {
                                                             char const* api, std::source_location where) {
     auto tree = std::make_shared<column_tree>();
     tree->owner = std::move(owner);
-    build(*tree, planned_source{plan, 0, begin}, on, api, where);
+    static_cast<void>(build(*tree, planned_source{plan, 0, begin}, on, {api, where}));
     for (std::size_t i = 0; begin != nullptr && i < tree->node_count; ++i)
         tree->nodes[i].arena = {begin, static_cast<std::size_t>(plan.arena)};
     return tree;
@@ -69,6 +74,7 @@ template <memory_space Space>
 /// \param c      column
 /// \param space  memory space that the host can write
 /// \param where  source location of the caller
+/// \return       copy; `try_compact` returns the copy or the error
 /// \throws error           errc::bad_column: invalid values; the message has the path of the node;  not_accessible: the
 ///                         host cannot read the column;  overflow: a size that cannot be represented;  device: the host
 ///                         cannot write to the space
@@ -78,6 +84,12 @@ template <memory_space Space = host_space>
                              std::source_location where = std::source_location::current()) {
     return detail::concat({&c, 1}, std::move(space), "ferry::compact", where);
 }
+template <memory_space Space = host_space>
+[[nodiscard]] result<column> try_compact(column_view c, Space space = {},
+                                         std::source_location where = std::source_location::current()) {
+    return detail::attempt<column>("ferry::compact", where,
+                                   [&](detail::reporter) { return compact(c, std::move(space), where); });
+}
 
 /// Concatenates chunks into one column, with the layout of `compact`. A single chunk is returned unchanged. Names and
 /// metadata are those of the first chunk; the column is nullable if a chunk is. Equal dictionaries are merged;
@@ -86,6 +98,7 @@ template <memory_space Space = host_space>
 /// \param chunks  columns of one type in host memory
 /// \param space   memory space that the host can write
 /// \param where   source location of the caller
+/// \return        column; `try_concat` returns the column or the error
 /// \throws error           errc::argument: no chunk, or chunks of different types;  overflow: offsets, indices or run
 ///                         ends exceed their type;  as compact
 /// \throws std::bad_alloc  when an allocation fails
@@ -99,5 +112,12 @@ template <memory_space Space = host_space>
     std::vector<column_view> const views(chunks.begin(), chunks.end());
     return detail::concat(views, std::move(space), api, where);
 }
+template <memory_space Space = host_space>
+[[nodiscard]] result<column> try_concat(std::span<column const> chunks, Space space = {},
+                                        std::source_location where = std::source_location::current()) {
+    return detail::attempt<column>("ferry::concat", where,
+                                   [&](detail::reporter) { return concat(chunks, std::move(space), where); });
+}
 
 }  // namespace ferry::inline v0
+#endif

@@ -1,7 +1,9 @@
 // ferry: exports of columns as DLPack tensors.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/copy_bits.hpp>
 #include <ferry/column/detail/count_bits.hpp>
@@ -31,65 +33,74 @@ struct column_tensors {
 
 namespace detail {
 
-/// \throws error  errc::dtype
-[[nodiscard]] inline data_type tensor_type_of(column_view c, char const* api, std::source_location where) {
-    auto const type = c.type().id == type_id::boolean ? std::optional{dtype_of<bool>} : data_type_of(c.type());
-    if (c.has_dictionary())
-        fail(
-            errc::dtype, api,
-            message{"the column is dictionary-encoded: export dictionary() and a column of the indices separately"},
-            where);
-    if (type) return *type;
+/// Reports errc::dtype, and returns nothing, for a column that cannot be a tensor.
+[[nodiscard]] inline std::optional<data_type> tensor_type_of(column_view c, reporter r) {
+    if (c.has_dictionary()) {
+        static_cast<void>(
+            report(r, errc::dtype,
+                   "the column is dictionary-encoded: export dictionary() and a column of the indices separately"));
+        return std::nullopt;
+    }
+    if (c.type().id == type_id::boolean) return dtype_of<bool>;
+    if (auto const type = data_type_of(c.type())) return type;
     char const* const why = c.type().id == type_id::decimal ? "decimals have no DLPack data type: cast the column"
                             : c.child_count() > 0           ? "it is nested: export its children"
                             : c.layout().buffer_count > 2 || is_view(c.type().id)
                                 ? "its items differ in length: export it by Arrow's interfaces"
                                 : "its items have no DLPack data type: export it by Arrow's interfaces";
-    fail(errc::dtype, api,
-         message{"a column of format "} << c.name_of_format().c_str() << " cannot be a tensor: " << why, where);
+    static_cast<void>(
+        report(r, errc::dtype,
+               message{"a column of format "} << c.name_of_format().c_str() << " cannot be a tensor: " << why));
+    return std::nullopt;
 }
 
 /// Returns a tensor with one byte for each bit, in new memory on the device of the column.
 template <class BackEnd>
-[[nodiscard]] managed_tensor unpacked_tensor(bitmap_view host_bits, device place, BackEnd& b, stream_token on) {
+[[nodiscard]] managed_tensor unpacked_tensor(bitmap_view host_bits, device place, BackEnd& b, stream_token on,
+                                             reporter r) {
     auto const length = host_bits.length();
     auto const fill = [&](void* to) { unpack_bits(host_bits, static_cast<unsigned char*>(to)); };
-    return put_bytes(length, place, b, on, fill, [&](auto&& memory, void* data) {
-        return make_managed(std::move(memory), tensor_view{data, dtype_of<bool>, {&length, 1}, {}, place},
-                            flags::is_copied);
-    });
+    auto const make = [&](auto&& memory, void* data) {
+        tensor_view const v{data, dtype_of<bool>, {&length, 1}, {}, place};
+        return own(std::move(memory), [v](auto&) { return v; }, flags::is_copied, version::current, r);
+    };
+    return put_bytes(length, place, b, on, fill, make, r);
 }
 
+/// Implements to_dlpack and to_tensor; returns any tensors after an error.
 template <class BackEnd>
-[[nodiscard]] column_tensors tensors_of(column const& c, BackEnd& b, stream_token on, bool is_alone, char const* api,
-                                        std::source_location where) {
+[[nodiscard]] column_tensors tensors_of(column const& c, BackEnd& b, stream_token on, bool is_alone, reporter r) {
     auto const v = c.view();
-    auto const type = tensor_type_of(v, api, where);
+    auto const type = tensor_type_of(v, r);
     auto const length = v.length();
     column_tensors out;
+    if (!type) return out;
     if (!v.is_without_nulls() && length != 0) {
-        staged_bits const bits{v, 0, b, on, api, where};
+        staged_bits bits;
+        if (!bits.stage(v, 0, b, on, r)) return out;
         if (auto const nulls = length - count_set(bits.view()); nulls != 0) {
-            if (is_alone)
-                fail(
-                    errc::dtype, api,
+            if (is_alone) {
+                static_cast<void>(report(
+                    r, errc::dtype,
                     message{"the column has "}
                         << nulls
                         << " nulls, which a tensor cannot represent: use ferry::to_dlpack(column), which returns "
-                           "the validity",
-                    where);
-            out.validity = unpacked_tensor(bits.view(), c.device(), b, on);
+                           "the validity"));
+                return out;
+            }
+            out.validity = unpacked_tensor(bits.view(), c.device(), b, on, r);
+            if (!*out.validity) return out;
         }
     }
     if (v.type().id == type_id::boolean) {
-        staged_bits const bits{v, 1, b, on, api, where};
-        out.data = unpacked_tensor(bits.view(), c.device(), b, on);
-    } else {
-        auto const* const begin =
-            length == 0 ? nullptr : static_cast<std::byte const*>(v.buffers()[1].data) + v.offset() * (type.bits / 8);
-        out.data =
-            make_managed(column{c}, tensor_view{static_cast<void const*>(begin), type, {&length, 1}, {}, c.device()});
+        staged_bits bits;
+        if (bits.stage(v, 1, b, on, r)) out.data = unpacked_tensor(bits.view(), c.device(), b, on, r);
+        return out;
     }
+    auto const* const begin =
+        length == 0 ? nullptr : static_cast<std::byte const*>(v.buffers()[1].data) + v.offset() * (type->bits / 8);
+    tensor_view const shared{static_cast<void const*>(begin), *type, {&length, 1}, {}, c.device()};
+    out.data = own(column{c}, [shared](auto&) { return shared; }, flags::none, version::current, r);
     return out;
 }
 
@@ -109,14 +120,25 @@ template <class BackEnd>
 /// \param b      back end that copies bits of device memory
 /// \param on     stream on which the column is ready
 /// \param where  source location of the caller
+/// \return       tensors; `try_to_dlpack` returns the tensors or the error
 /// \throws error           errc::dtype: strings, decimals, intervals, dictionaries and nested columns;  no_backend: the
 ///                         back end does not reach the device;  an error of the back end
 /// \throws std::bad_alloc  when an allocation fails
+#if FERRY_HAS_EXCEPTIONS
 template <class Column, class BackEnd = host_back_end const&>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] column_tensors to_dlpack(Column&& c, BackEnd&& b = host_only, stream_token on = {},
                                        std::source_location where = std::source_location::current()) {
-    return detail::tensors_of(c, b, on.on_device(c.device()), false, "ferry::to_dlpack", where);
+    return detail::tensors_of(c, b, on.on_device(c.device()), false, {"ferry::to_dlpack", where});
+}
+#endif
+template <class Column, class BackEnd = host_back_end const&>
+    requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
+[[nodiscard]] result<column_tensors> try_to_dlpack(Column&& c, BackEnd&& b = host_only, stream_token on = {},
+                                                   std::source_location where = std::source_location::current()) {
+    return detail::attempt<column_tensors>("ferry::to_dlpack", where, [&](detail::reporter r) {
+        return detail::tensors_of(c, b, on.on_device(c.device()), false, r);
+    });
 }
 
 /// Exports the data of a column without nulls as a tensor; see to_dlpack.
@@ -125,13 +147,24 @@ template <class Column, class BackEnd = host_back_end const&>
 /// \param b      back end that copies bits of device memory
 /// \param on     stream on which the column is ready
 /// \param where  source location of the caller
+/// \return       tensor; `try_to_tensor` returns the tensor or the error
 /// \throws error           errc::dtype: the column has nulls;  as to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
+#if FERRY_HAS_EXCEPTIONS
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor to_tensor(column const& c, BackEnd&& b = host_only, stream_token on = {},
                                        std::source_location where = std::source_location::current()) {
-    return detail::tensors_of(c, b, on.on_device(c.device()), true, "ferry::to_tensor", where).data;
+    return detail::tensors_of(c, b, on.on_device(c.device()), true, {"ferry::to_tensor", where}).data;
+}
+#endif
+template <class BackEnd = host_back_end const&>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] result<managed_tensor> try_to_tensor(column const& c, BackEnd&& b = host_only, stream_token on = {},
+                                                   std::source_location where = std::source_location::current()) {
+    return detail::attempt<managed_tensor>("ferry::to_tensor", where, [&](detail::reporter r) {
+        return detail::tensors_of(c, b, on.on_device(c.device()), true, r).data;
+    });
 }
 
 }  // namespace ferry::inline v0

@@ -1,7 +1,9 @@
 // ferry: columns from DLPack tensors.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/copy_bits.hpp>
 #include <ferry/column/detail/count_bits.hpp>
@@ -40,38 +42,40 @@ namespace detail {
     }
 }
 
-/// Returns the tensor if it is contiguous, otherwise a contiguous copy, which is complete on return.
+/// Returns the tensor if it is contiguous, otherwise a contiguous copy, which is complete on return; an empty object on
+/// failure.
 template <class BackEnd>
-[[nodiscard]] managed_tensor contiguous(managed_tensor&& t, BackEnd& b, stream_token on, char const* api,
-                                        std::source_location where) {
-    auto const v = t.view();
+[[nodiscard]] managed_tensor contiguous(managed_tensor&& t, BackEnd& b, stream_token on, reporter r) {
+    auto const v = trusted::view(t);
     if (v.is_contiguous()) return std::move(t);
-    static_cast<void>(check_support(b, v.device(), {api, where}));
+    if (!check_support(b, v.device(), r)) return {};
     auto memory = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), on);
-    tensor_view const compact{static_cast<void*>(memory.data()), v.dtype(), v.shape(), {}, v.device()};
+    if (!check_result(memory, r)) return {};
+    tensor_view const compact{static_cast<void*>(unwrapped(memory).data()), v.dtype(), v.shape(), {}, v.device()};
     stream_memory_guard behind{b, on, v.device()};
-    ferry::copy(compact, v, b, on, where);
+    if (copy_elements(compact, v, b, on, r) == 0) return {};  // not contiguous, so there are elements
     behind.done();
-    return make_managed(std::move(memory), compact, flags::is_copied);
+    return own(
+        std::move(unwrapped(memory)), [compact](auto&) { return compact; }, flags::is_copied, version::current, r);
 }
 
-/// Packs a tensor of bytes into bits on its device. `set` is the number of bits that are 1.
+/// Packs a tensor of bytes into bits on its device. `set` is the number of bits that are 1. Returns null on failure.
 template <class BackEnd>
 [[nodiscard]] std::shared_ptr<void const> packed(managed_tensor const& t, void const*& data, std::int64_t& set,
-                                                 BackEnd& b, stream_token on, char const* api,
-                                                 std::source_location where) {
-    auto const length = t.view().extent(0);
+                                                 BackEnd& b, stream_token on, reporter r) {
+    auto const length = trusted::view(t).extent(0);
     auto const place = t.device();
-    staged_bytes const bytes{t.view().data(), length, place, b, on, api, where};
+    staged_bytes bytes;
+    if (!bytes.stage(trusted::view(t).data(), length, place, b, on, r)) return nullptr;
     auto const fill = [&](void* to) {
         pack_bits(static_cast<unsigned char const*>(bytes.data()), length, static_cast<unsigned char*>(to));
         set = count_set({to, 0, length});
     };
-    return put_bytes(bitmap_bytes(length), place, b, on, fill,
-                     [&](auto&& memory, void* at) -> std::shared_ptr<void const> {
-                         data = at;
-                         return std::make_shared<std::remove_cvref_t<decltype(memory)>>(std::move(memory));
-                     });
+    auto const make = [&](auto&& memory, void* at) -> std::shared_ptr<void const> {
+        data = at;
+        return std::make_shared<std::remove_cvref_t<decltype(memory)>>(std::move(memory));
+    };
+    return put_bytes(bitmap_bytes(length), place, b, on, fill, make, r);
 }
 
 /// The owner of a column from tensors.
@@ -79,6 +83,63 @@ struct tensor_owner {
     managed_tensor data{};
     std::shared_ptr<void const> bits{}, validity{};
 };
+
+[[nodiscard]] inline bool check_tensors(managed_tensor const& data, std::optional<managed_tensor> const& validity,
+                                        reporter r) {
+    if (!data || (validity && !*validity))
+        return report(r, errc::consumed, "a managed_tensor holds nothing: it was moved from or released");
+    if (data.rank() != 1)
+        return report(r, errc::rank, message{"expected 1 dimension, got "} << data.rank() << ": reshape the tensor");
+    if (format_of(data.dtype()).empty())
+        return report(r, errc::dtype, message{"Arrow has no type for "} << data.dtype() << ": convert it");
+    if (!validity) return true;
+    auto const& v = trusted::view(*validity);
+    auto const length = trusted::view(data).extent(0);
+    if (v.dtype() != dtype_of<bool> && v.dtype() != dtype_of<std::uint8_t>)
+        return report(r, errc::dtype,
+                      message{"expected a validity of bool or uint8, got "} << v.dtype() << ": convert it");
+    if (v.rank() != 1 || v.extent(0) != length)
+        return report(r, errc::shape,
+                      message{"expected a validity of one dimension with "}
+                          << length << " elements, as the data has: reshape it");
+    return is_same_device(v.device(), data.device()) ||
+           report(r, errc::device, "data and validity are on different devices: copy the validity");
+}
+
+/// Implements from_tensors and try_from_tensors; returns an empty column on failure.
+template <class BackEnd>
+[[nodiscard]] column column_of(managed_tensor data, std::optional<managed_tensor> validity, BackEnd& b, stream_token on,
+                               reporter r) {
+    if (!check_tensors(data, validity, r)) return {};
+    auto const place = data.device();
+    auto const format = format_of(data.dtype());
+    auto const length = trusted::view(data).extent(0);
+    on = on.on_device(place);
+    auto owner = std::make_shared<tensor_owner>();
+    column_buffer buffers[2] = {{}, {}};
+    std::int64_t set = length;
+    if (validity && length != 0) {
+        auto const flags = contiguous(std::move(*validity), b, on, r);
+        if (!flags) return {};
+        owner->validity = packed(flags, buffers[0].data, set, b, on, r);
+        if (owner->validity == nullptr) return {};
+        buffers[0].bytes = bitmap_bytes(length);
+        if (set == length) buffers[0] = {};  // no nulls
+    }
+    owner->data = contiguous(std::move(data), b, on, r);
+    if (!owner->data) return {};
+    buffers[1] = {trusted::view(owner->data).data(), length * (owner->data.dtype().bits / 8)};
+    if (format == "b" && length != 0) {
+        std::int64_t ones = 0;
+        owner->bits = packed(owner->data, buffers[1].data, ones, b, on, r);
+        if (owner->bits == nullptr) return {};
+        buffers[1].bytes = bitmap_bytes(length);
+        owner->data = {};
+    }
+    return build_column(
+        {.format = format, .length = length, .null_count = length - set, .buffers = buffers, .flags = validity ? 2 : 0},
+        std::move(owner), place, r);
+}
 
 }  // namespace detail
 
@@ -93,64 +154,28 @@ struct tensor_owner {
 /// \param b         back end that copies
 /// \param on        stream on which both tensors are ready; without one no work may be pending
 /// \param where     source location of the caller
+/// \return          column; `try_from_tensors` returns the column or the error
 /// \throws error           errc::consumed: an empty tensor;  rank: not one dimension;  dtype: complex numbers,
 ///                         bfloat16, floats of 8 bits or less, or a validity of another type;  shape, device: of the
 ///                         validity; no_backend: the back end does not reach the device;  an error of the back end
 /// \throws std::bad_alloc  when an allocation fails
+#if FERRY_HAS_EXCEPTIONS
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] column from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},
                                   BackEnd&& b = host_only, stream_token on = {},
                                   std::source_location where = std::source_location::current()) {
-    constexpr auto api = "ferry::from_tensors";
-    if (!data || (validity && !*validity))
-        detail::fail(errc::consumed, api, message{"a managed_tensor holds nothing: it was moved from or released"},
-                     where);
-    auto const place = data.device();
-    auto const format = detail::format_of(data.dtype());
-    if (data.rank() != 1)
-        detail::fail(errc::rank, api,
-                     message{"expected 1 dimension, got "} << data.rank() << ": reshape the tensor", where);
-    if (format.empty())
-        detail::fail(errc::dtype, api, message{"Arrow has no type for "} << data.dtype() << ": convert it", where);
-    auto const length = data.view().extent(0);
-    if (validity) {
-        auto const& v = validity->view();
-        bool const is_flag = v.dtype() == dtype_of<bool> || v.dtype() == dtype_of<std::uint8_t>;
-        if (!is_flag)
-            detail::fail(errc::dtype, api,
-                         message{"expected a validity of bool or uint8, got "} << v.dtype() << ": convert it",
-                         where);
-        if (v.rank() != 1 || v.extent(0) != length)
-            detail::fail(errc::shape, api,
-                         message{"expected a validity of one dimension with "}
-                             << length << " elements, as the data has: reshape it",
-                         where);
-        if (!is_same_device(v.device(), place))
-            detail::fail(errc::device, api, message{"data and validity are on different devices: copy the validity"},
-                         where);
-    }
-    on = on.on_device(place);
-    auto owner = std::make_shared<detail::tensor_owner>();
-    column_buffer buffers[2] = {{}, {}};
-    std::int64_t set = length;
-    if (validity && length != 0) {
-        auto const flags = detail::contiguous(std::move(*validity), b, on, api, where);
-        owner->validity = detail::packed(flags, buffers[0].data, set, b, on, api, where);
-        buffers[0].bytes = bitmap_bytes(length);
-        if (set == length) buffers[0] = {};  // no nulls
-    }
-    owner->data = detail::contiguous(std::move(data), b, on, api, where);
-    buffers[1] = {owner->data.view().data(), length * (owner->data.dtype().bits / 8)};
-    if (format == "b" && length != 0) {
-        std::int64_t ones = 0;
-        owner->bits = detail::packed(owner->data, buffers[1].data, ones, b, on, api, where);
-        buffers[1].bytes = bitmap_bytes(length);
-        owner->data = {};
-    }
-    return make_column(
-        {.format = format, .length = length, .null_count = length - set, .buffers = buffers, .flags = validity ? 2 : 0},
-        std::move(owner), place, where);
+    return detail::column_of(std::move(data), std::move(validity), b, on, {"ferry::from_tensors", where});
+}
+#endif
+template <class BackEnd = host_back_end const&>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] result<column> try_from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},
+                                              BackEnd&& b = host_only, stream_token on = {},
+                                              std::source_location where = std::source_location::current()) {
+    return detail::attempt<column>("ferry::from_tensors", where, [&](detail::reporter r) {
+        return detail::column_of(std::move(data), std::move(validity), b, on, r);
+    });
 }
 
 }  // namespace ferry::inline v0

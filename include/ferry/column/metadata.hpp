@@ -1,7 +1,9 @@
 // ferry: key-value metadata of columns, in the binary form of Arrow's C data interface.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -101,16 +103,16 @@ class metadata_view {
     ///
     /// \param bytes  binary form; empty for no pairs. Bytes after the last pair are ignored
     /// \param where  source location of the caller
+    /// \return       `try_make`: view, or the error
     /// \throws error  errc::bad_column: invalid sizes
-    explicit metadata_view(std::string_view bytes, std::source_location where = std::source_location::current()) {
-        if (bytes.empty()) return;
-        std::size_t size = 0;
-        if (!detail::measure_metadata(bytes.data(), bytes.data() + bytes.size(), size))
-            detail::fail(errc::bad_column, "ferry::metadata_view",
-                         message{"the metadata of "} << std::uint64_t{bytes.size()}
-                                                     << " bytes is invalid: a size is negative or exceeds it",
-                         where);
-        first_ = {bytes.data() + 4, detail::metadata_number(bytes.data())};
+#if FERRY_HAS_EXCEPTIONS
+    explicit metadata_view(std::string_view bytes, std::source_location where = std::source_location::current())
+        : metadata_view{bytes, detail::reporter{"ferry::metadata_view", where}} {}
+#endif
+    [[nodiscard]] static result<metadata_view> try_make(std::string_view bytes,
+                                                        std::source_location where = std::source_location::current()) {
+        return detail::attempt<metadata_view>("ferry::metadata_view", where,
+                                              [&](detail::reporter r) { return metadata_view{bytes, r}; });
     }
 
     [[nodiscard]] iterator begin() const noexcept { return first_; }
@@ -126,6 +128,17 @@ class metadata_view {
     }
 
    private:
+    metadata_view(std::string_view bytes, detail::reporter r) {
+        if (bytes.empty()) return;
+        if (std::size_t size = 0; detail::measure_metadata(bytes.data(), bytes.data() + bytes.size(), size))
+            first_ = {bytes.data() + 4, detail::metadata_number(bytes.data())};
+        else
+            static_cast<void>(report(r, errc::bad_column,
+                                     message{"the metadata of "}
+                                         << std::uint64_t{bytes.size()}
+                                         << " bytes is invalid: a size is negative or exceeds it"));
+    }
+
     iterator first_{};
 };
 
@@ -137,32 +150,43 @@ class metadata_builder {
     /// \param key    key
     /// \param value  value
     /// \param where  source location of the caller
+    /// \return       this object; `try_add` returns success or the error
     /// \throws error           errc::overflow: a size or the number of pairs exceeds int32
     /// \throws std::bad_alloc  when an allocation fails; no pair was added
+#if FERRY_HAS_EXCEPTIONS
     metadata_builder& add(std::string_view key, std::string_view value,
                           std::source_location where = std::source_location::current()) & {
-        constexpr std::size_t most = std::numeric_limits<std::int32_t>::max();
-        if (key.size() > most || value.size() > most || pairs_ == static_cast<std::int32_t>(most))
-            detail::fail(errc::overflow, "ferry::metadata_builder::add",
-                         message{"the metadata is too large: keys, values and their number are at most 2^31 - 1"},
-                         where);
-        bytes_.reserve((bytes_.empty() ? 4 : bytes_.size()) + 8 + key.size() + value.size());
-        if (bytes_.empty()) bytes_.resize(4);
-        put(key);
-        put(value);
-        ++pairs_;
-        std::memcpy(bytes_.data(), &pairs_, 4);
+        static_cast<void>(add_pair(key, value, {"ferry::metadata_builder::add", where}));
         return *this;
     }
     metadata_builder&& add(std::string_view key, std::string_view value,
                            std::source_location where = std::source_location::current()) && {
         return static_cast<metadata_builder&&>(add(key, value, where));
     }
+#endif
+    [[nodiscard]] result<> try_add(std::string_view key, std::string_view value,
+                                   std::source_location where = std::source_location::current()) {
+        return detail::attempt<void>("ferry::metadata_builder::add", where,
+                                     [&](detail::reporter r) { return add_pair(key, value, r); });
+    }
     /// \return  the binary form; empty if there are no pairs
     [[nodiscard]] std::string const& bytes() const& noexcept { return bytes_; }
     [[nodiscard]] std::string bytes() && noexcept { return static_cast<std::string&&>(bytes_); }
 
    private:
+    [[nodiscard]] bool add_pair(std::string_view key, std::string_view value, detail::reporter r) {
+        constexpr std::size_t most = std::numeric_limits<std::int32_t>::max();
+        if (key.size() > most || value.size() > most || pairs_ == static_cast<std::int32_t>(most))
+            return report(r, errc::overflow,
+                          "the metadata is too large: keys, values and their number are at most 2^31 - 1");
+        bytes_.reserve((bytes_.empty() ? 4 : bytes_.size()) + 8 + key.size() + value.size());
+        if (bytes_.empty()) bytes_.resize(4);
+        put(key);
+        put(value);
+        ++pairs_;
+        std::memcpy(bytes_.data(), &pairs_, 4);
+        return true;
+    }
     void put(std::string_view text) {
         auto const length = static_cast<std::int32_t>(text.size());
         char number[4];

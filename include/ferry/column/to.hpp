@@ -1,6 +1,9 @@
-// ferry: copies of columns between devices.
+// ferry: copies of columns between devices. Requires exceptions.
 #pragma once
 
+#include <ferry/config.hpp>
+
+#if FERRY_HAS_EXCEPTIONS
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/column/column.hpp>
@@ -80,11 +83,11 @@ class column_mover {
     [[nodiscard]] column move_arena(column const& c, arena_part const& part) {
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
         auto const owner = make_owner(part.bytes, reads_later ? c : column{});  // mutant: column_source_kept
-        stream_memory_guard behind{b_, on_, to_};                                          // mutant: column_failed_move
+        stream_memory_guard behind{b_, on_, to_};                               // mutant: column_failed_move
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         auto tree = std::make_shared<column_tree>();
         tree->owner = owner;
-        build(*tree, moved_source{c.view(), part, begin}, to_, api, where_);
+        static_cast<void>(build(*tree, moved_source{c.view(), part, begin}, to_, {api, where_}));
         for (std::size_t i = 0; i < tree->node_count; ++i)
             tree->nodes[i].arena = {begin, static_cast<std::size_t>(part.bytes)};
         // Last, so that no failure frees memory that a queued copy still writes.
@@ -170,3 +173,4 @@ struct column_move {
 
 }  // namespace detail
 }  // namespace ferry::inline v0
+#endif

@@ -1,6 +1,8 @@
 // ferry: validation of columns.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/column/detail/contents.hpp>
 #include <ferry/column/detail/structure.hpp>
 #include <ferry/column/view.hpp>
@@ -16,6 +18,16 @@ enum class validation : std::uint8_t {
     full,       ///< also the values: offsets, lengths, indices, UTF-8 and null counts
 };
 
+namespace detail {
+
+[[nodiscard]] inline bool check_column(column_view c, validation how, reporter r) {
+    column_path const path{c.name()};
+    return check_structure(c, path, r) &&
+           (how == validation::structure || (check_host(c, r) && check_contents(c, path, r)));
+}
+
+}  // namespace detail
+
 /// Validates a column and its children. The structure of every column was validated when the column was created. The
 /// full validation is as strict as that of Arrow C++.
 ///
@@ -26,15 +38,19 @@ enum class validation : std::uint8_t {
 /// \param c      column
 /// \param how    extent of the validation; full requires host memory
 /// \param where  source location of the caller
+/// \return       `try_validate`: success, or the error
 /// \throws error  errc::bad_column: invalid; the message has the path of the node;  not_accessible: the host cannot
 ///                read the values
+#if FERRY_HAS_EXCEPTIONS
 inline void validate(column_view c, validation how = validation::structure,
                      std::source_location where = std::source_location::current()) {
-    detail::column_path const path{c.name()};
-    detail::check_structure(c, path, "ferry::validate", where);
-    if (how == validation::structure) return;
-    c.require_host("ferry::validate", where);
-    detail::check_contents(c, path, "ferry::validate", where);
+    static_cast<void>(detail::check_column(c, how, {"ferry::validate", where}));
+}
+#endif
+[[nodiscard]] inline result<> try_validate(column_view c, validation how = validation::structure,
+                                           std::source_location where = std::source_location::current()) {
+    return detail::attempt<void>("ferry::validate", where,
+                                 [&](detail::reporter r) { return detail::check_column(c, how, r); });
 }
 
 }  // namespace ferry::inline v0

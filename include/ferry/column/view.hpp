@@ -1,8 +1,11 @@
 // ferry: a view of a column: one node of a tree of buffers, or a slice of it.
+// length: each function that may fail throws, or returns a result.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/column/bitmap.hpp>
 #include <ferry/column/detail/count_bits.hpp>
 #include <ferry/column/layout.hpp>
@@ -16,6 +19,8 @@
 #include <string_view>
 
 namespace ferry::inline v0 {
+
+class column_view;
 
 /// An immutable buffer of a column.
 struct column_buffer {
@@ -41,6 +46,9 @@ struct column_node {
     std::span<std::byte const> arena{};  // the allocation with all buffers of the tree; empty: unknown
 };
 
+[[nodiscard]] bool check_host(column_view const& c, reporter r);
+[[nodiscard]] std::int64_t count_nulls(column_view const& c, reporter r);
+
 }  // namespace detail
 
 /// A non-owning view of a column, three words in size. Valid while a column of its tree exists. Immutable; any number
@@ -50,7 +58,10 @@ class column_view {
    public:
     /// An empty column of type null.
     column_view() noexcept : node_{&nothing()} {}
-    column_view(detail::column_node const& node) noexcept : node_{&node}, offset_{node.offset}, length_{node.length} {}
+    column_view(detail::column_node const& node) noexcept : column_view{node, node.offset, node.length} {}
+    /// Items of a node, which are not checked.
+    column_view(detail::column_node const& node, std::int64_t offset, std::int64_t length) noexcept
+        : node_{&node}, offset_{offset}, length_{length} {}
 
     [[nodiscard]] column_type const& type() const noexcept { return node_->type; }
     /// \return  Arrow's format string; of a dictionary-encoded column that of the indices
@@ -76,32 +87,47 @@ class column_view {
     ///
     /// \param i      index in [0, child_count())
     /// \param where  source location of the caller
+    /// \return       child; `try_child` returns the child or the error
     /// \throws error  errc::out_of_range: no such child
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column_view child(int i, std::source_location where = std::source_location::current()) const {
-        if (i < 0 || i >= child_count())
-            detail::fail(errc::out_of_range, "ferry::column::child",
-                         message{"child "} << i << " is out of range: child_count() is " << child_count(), where);
-        return node_->children[static_cast<std::size_t>(i)];
+        return child(i, detail::reporter{child_api, where});
+    }
+#endif
+    [[nodiscard]] result<column_view> try_child(int i,
+                                                std::source_location where = std::source_location::current()) const {
+        return attempt(child_api, where, [&](detail::reporter r) { return child(i, r); });
     }
     /// Returns the first child with a name.
     ///
     /// \param name   name
     /// \param where  source location of the caller
+    /// \return       child; `try_child` returns the child or the error
     /// \throws error  errc::argument: no such child
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column_view child(std::string_view name,
                                     std::source_location where = std::source_location::current()) const {
-        return child(index_of(name, where), where);
+        return child(name, detail::reporter{child_api, where});
+    }
+#endif
+    [[nodiscard]] result<column_view> try_child(std::string_view name,
+                                                std::source_location where = std::source_location::current()) const {
+        return attempt(child_api, where, [&](detail::reporter r) { return child(name, r); });
     }
     [[nodiscard]] bool has_dictionary() const noexcept { return node_->dictionary != nullptr; }
     /// Returns the values of a dictionary-encoded column.
     ///
     /// \param where  source location of the caller
+    /// \return       values; `try_dictionary` returns the values or the error
     /// \throws error  errc::argument: not dictionary-encoded
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column_view dictionary(std::source_location where = std::source_location::current()) const {
-        if (node_->dictionary == nullptr)
-            detail::fail(errc::argument, "ferry::column::dictionary",
-                         message{"the column is not dictionary-encoded: check has_dictionary() first"}, where);
-        return *node_->dictionary;
+        return dictionary(detail::reporter{dictionary_api, where});
+    }
+#endif
+    [[nodiscard]] result<column_view> try_dictionary(
+        std::source_location where = std::source_location::current()) const {
+        return attempt(dictionary_api, where, [&](detail::reporter r) { return dictionary(r); });
     }
 
     /// Returns a slice, which shares the buffers.
@@ -109,40 +135,48 @@ class column_view {
     /// \param begin   index of the first item
     /// \param length  number of items
     /// \param where   source location of the caller
+    /// \return        slice; `try_slice` returns the slice or the error
     /// \throws error  errc::out_of_range: items outside of the column
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column_view slice(std::int64_t begin, std::int64_t length,
                                     std::source_location where = std::source_location::current()) const {
-        if (begin < 0 || length < 0 || begin > length_ || length > length_ - begin)
-            detail::fail(errc::out_of_range, "ferry::column::slice",
-                         message{"items "} << begin << " to " << begin << " + " << length
-                                           << " are out of range: length() is " << length_,
-                         where);
-        column_view part{*this};
-        part.offset_ += begin;
-        part.length_ = length;
-        return part;
+        return slice(begin, length, detail::reporter{slice_api, where});
+    }
+#endif
+    [[nodiscard]] result<column_view> try_slice(std::int64_t begin, std::int64_t length,
+                                                std::source_location where = std::source_location::current()) const {
+        return attempt(slice_api, where, [&](detail::reporter r) { return slice(begin, length, r); });
     }
     /// Returns the slice of a child of a struct or sparse union that belongs to the items of this column.
     ///
     /// \param i      index in [0, child_count())
     /// \param where  source location of the caller
+    /// \return       slice; `try_field` returns the slice or the error
     /// \throws error  errc::out_of_range: no such child;  argument: a column of another type
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column_view field(int i, std::source_location where = std::source_location::current()) const {
-        if (type().id != type_id::structure && type().id != type_id::sparse_union)
-            detail::fail(errc::argument, "ferry::column::field",
-                         message{"expected a struct or sparse union, got a column of format "}
-                             << name_of_format().c_str() << ": use child()",
-                         where);
-        return child(i, where).slice(offset_, length_, where);
+        return field(i, detail::reporter{field_api, where});
+    }
+#endif
+    [[nodiscard]] result<column_view> try_field(int i,
+                                                std::source_location where = std::source_location::current()) const {
+        return attempt(field_api, where, [&](detail::reporter r) { return field(i, r); });
     }
     /// Overload for the first child with a name.
     ///
     /// \param name   name
     /// \param where  source location of the caller
+    /// \return       slice; `try_field` returns the slice or the error
     /// \throws error  errc::argument: no such child, or a column of another type
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] column_view field(std::string_view name,
                                     std::source_location where = std::source_location::current()) const {
-        return field(index_of(name, where), where);
+        return field(name, detail::reporter{field_api, where});
+    }
+#endif
+    [[nodiscard]] result<column_view> try_field(std::string_view name,
+                                                std::source_location where = std::source_location::current()) const {
+        return attempt(field_api, where, [&](detail::reporter r) { return field(name, r); });
     }
 
     /// \return  a bit for each item; all set if the column has no validity. In device memory the bits must not be read
@@ -165,13 +199,17 @@ class column_view {
     /// encoded columns have no validity and return 0. An unknown count is computed, and stored if this is not a slice.
     ///
     /// \param where  source location of the caller
+    /// \return       number of nulls; `try_null_count` returns the number or the error
     /// \throws error  errc::not_accessible: the count is unknown and the host cannot read the validity
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] std::int64_t null_count(std::source_location where = std::source_location::current()) const {
-        if (auto const known = known_null_count(); known >= 0) return known;
-        require_host("ferry::column::null_count", where);
-        auto const nulls = length_ - detail::count_set(validity());
-        if (is_whole()) node_->null_count.store(nulls, std::memory_order_relaxed);
-        return nulls;
+        return detail::count_nulls(*this, {null_count_api, where});
+    }
+#endif
+    [[nodiscard]] result<std::int64_t> try_null_count(
+        std::source_location where = std::source_location::current()) const {
+        return detail::attempt<std::int64_t>(null_count_api, where,
+                                             [&](detail::reporter r) { return detail::count_nulls(*this, r); });
     }
 
     /// Returns the items as a range of std::optional<T>, valid as long as the view. Defined in column/values.hpp; see
@@ -179,21 +217,29 @@ class column_view {
     ///
     /// \tparam T  type of the items
     /// \param where  source location of the caller
+    /// \return       items; `try_values` returns the items or the error
     /// \throws error  errc::dtype: items of another type;  not_accessible: the host cannot read the memory
+#if FERRY_HAS_EXCEPTIONS
     template <class T>
     [[nodiscard]] auto values(std::source_location where = std::source_location::current()) const;
+#endif
+    template <class T>
+    [[nodiscard]] auto try_values(std::source_location where = std::source_location::current()) const;
 
-    /// Throws unless the host can read the memory.
+    /// Fails unless the host can read the memory.
     ///
     /// \param api    public function that reports the error
     /// \param where  source location of the caller
+    /// \return       `try_require_host`: success, or the error
     /// \throws error  errc::not_accessible: the host cannot read the memory
+#if FERRY_HAS_EXCEPTIONS
     void require_host(char const* api, std::source_location where = std::source_location::current()) const {
-        if (!is_host_accessible(device()))
-            detail::fail(errc::not_accessible, api,
-                         message{"the column is on "} << ferry::name(device().type) << ":" << device().id
-                                                      << ": move it to the host with to()",
-                         where);
+        static_cast<void>(detail::check_host(*this, {api, where}));
+    }
+#endif
+    [[nodiscard]] result<> try_require_host(char const* api,
+                                            std::source_location where = std::source_location::current()) const {
+        return detail::attempt<void>(api, where, [&](detail::reporter r) { return detail::check_host(*this, r); });
     }
     /// \return  the format for messages, at most 40 characters of it
     [[nodiscard]] message name_of_format() const noexcept {
@@ -202,23 +248,85 @@ class column_view {
         return text << (format().size() > 40 ? "…`" : "`");
     }
     [[nodiscard]] detail::column_node const& node() const noexcept { return *node_; }
+    /// \return  whether the view has all items of its node
+    [[nodiscard]] bool is_whole() const noexcept { return offset_ == node_->offset && length_ == node_->length; }
 
    private:
     [[nodiscard]] static detail::column_node const& nothing() noexcept {
         static detail::column_node const one;
         return one;
     }
-    [[nodiscard]] bool is_whole() const noexcept { return offset_ == node_->offset && length_ == node_->length; }
-    [[nodiscard]] int index_of(std::string_view name, std::source_location where) const {
-        for (int i = 0; i < child_count(); ++i)
-            if (node_->children[static_cast<std::size_t>(i)].name == name) return i;
+    static constexpr char const *child_api = "ferry::column::child", *dictionary_api = "ferry::column::dictionary",
+                                *slice_api = "ferry::column::slice", *field_api = "ferry::column::field",
+                                *null_count_api = "ferry::column::null_count";
+
+    template <class F>
+    [[nodiscard]] static result<column_view> attempt(char const* api, std::source_location where, F f) {
+        return detail::attempt<column_view>(api, where, f);
+    }
+    // After an error they return any view.
+    [[nodiscard]] column_view child(int i, detail::reporter r) const {
+        if (i >= 0 && i < child_count()) return node_->children[static_cast<std::size_t>(i)];
+        static_cast<void>(report(r, errc::out_of_range,
+                                 message{"child "} << i << " is out of range: child_count() is " << child_count()));
+        return *this;
+    }
+    [[nodiscard]] column_view child(std::string_view name, detail::reporter r) const {
+        for (auto const& child : node_->children)
+            if (child.name == name) return child;
         message text{"the column has no child `"};
         for (char const c : name) text << c;
-        detail::fail(errc::argument, "ferry::column::child", text << "`", where);
+        static_cast<void>(report(r, errc::argument, text << "`"));
+        return *this;
+    }
+    [[nodiscard]] column_view dictionary(detail::reporter r) const {
+        if (has_dictionary()) return *node_->dictionary;
+        static_cast<void>(
+            report(r, errc::argument, "the column is not dictionary-encoded: check has_dictionary() first"));
+        return *this;
+    }
+    [[nodiscard]] column_view slice(std::int64_t begin, std::int64_t length, detail::reporter r) const {
+        if (begin >= 0 && length >= 0 && begin <= length_ && length <= length_ - begin)
+            return {*node_, offset_ + begin, length};
+        static_cast<void>(report(r, errc::out_of_range,
+                                 message{"items "} << begin << " to " << begin << " + " << length
+                                                   << " are out of range: length() is " << length_));
+        return *this;
+    }
+    [[nodiscard]] column_view field(auto const& which, detail::reporter r) const {
+        if (type().id != type_id::structure && type().id != type_id::sparse_union)
+            static_cast<void>(report(r, errc::argument,
+                                     message{"expected a struct or sparse union, got a column of format "}
+                                         << name_of_format().c_str() << ": use child()"));
+        return child(which, r).slice(offset_, length_, r);
     }
 
     detail::column_node const* node_;
     std::int64_t offset_ = 0, length_ = 0;
 };
 
+namespace detail {
+
+/// Child `i`, and the dictionary, which must exist.
+[[nodiscard]] inline column_view child_of(column_view const& c, int i) noexcept {
+    return c.node().children[static_cast<std::size_t>(i)];
+}
+[[nodiscard]] inline column_view dictionary_of(column_view const& c) noexcept { return *c.node().dictionary; }
+
+/// Fails unless the host can read the memory.
+inline bool check_host(column_view const& c, reporter r) {
+    if (is_host_accessible(c.device())) return true;
+    return report(r, errc::not_accessible,
+                  message{"the column is on "} << name(c.device().type) << ":" << c.device().id
+                                               << ": move it to the host with to()");
+}
+inline std::int64_t count_nulls(column_view const& c, reporter r) {
+    if (auto const known = c.known_null_count(); known >= 0) return known;
+    if (!check_host(c, r)) return 0;
+    auto const nulls = c.length() - count_set(c.validity());
+    if (c.is_whole()) c.node().null_count.store(nulls, std::memory_order_relaxed);
+    return nulls;
+}
+
+}  // namespace detail
 }  // namespace ferry::inline v0

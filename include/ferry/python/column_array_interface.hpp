@@ -99,9 +99,8 @@ template <class DeviceOf, class BackEnd>
     if (length != 0 && mask->first == nullptr)
         ferry::detail::fail(errc::null_data, api,
                             message{"the address of a mask with "} << length << " flags is null (R26)", where);
-    auto owner = std::make_shared<masked_owner>(
-        masked_owner{ferry::detail::contiguous(tensor_of(x, *array), b, on, api, where),
-                     owned_object::share(array->mask.get())});
+    auto owner = std::make_shared<masked_owner>(masked_owner{
+        ferry::detail::contiguous(tensor_of(x, *array), b, on, {api, where}), owned_object::share(array->mask.get())});
     column_buffer buffers[] = {{length != 0 ? mask->first : nullptr, length != 0 ? bitmap_bytes(length) : 0},
                                {owner->data.view().data(), length * (array->type.bits / 8)}};
     return make_column({.format = format, .length = length, .null_count = length != 0 ? -1 : 0, .buffers = buffers},

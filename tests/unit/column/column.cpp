@@ -14,13 +14,19 @@ using ferry::column;
 using ferry::column_buffer;
 using ferry::column_parts;
 using ferry::errc;
-using support::fails;
+using support::both_fail;
 
 namespace {
 
 std::int32_t const numbers[] = {1, 2, 3, 4, 5};
 unsigned char const validity[] = {0b10110};
 column_buffer const five[] = {{validity, 1}, {numbers, sizeof numbers}};
+
+void refused(column_parts const& parts, char const* why) {
+    both_fail(
+        errc::bad_column, [&] { static_cast<void>(ferry::make_column(parts, nullptr)); },
+        [&] { return ferry::try_make_column(parts, nullptr); }, {why});
+}
 
 }  // namespace
 
@@ -64,32 +70,19 @@ TEST_CASE("an inconsistent structure is refused with the path of the node") {
     std::int32_t const ends[] = {0, 6};
     column_buffer const list[] = {{}, {ends, sizeof ends}};
     column_parts const lists{.format = "+l", .name = "items", .length = 1, .buffers = list, .children = {&row, 1}};
-    fails(errc::bad_column,
-          [&] {
-              static_cast<void>(ferry::make_column(
-                  {.format = "+s", .name = "orders", .length = 1, .buffers = none, .children = {&lists, 1}}, nullptr));
-          },
-          {"orders.items[].price: it has 5 items, and its parent needs 6"});
+    refused({.format = "+s", .name = "orders", .length = 1, .buffers = none, .children = {&lists, 1}},
+            "orders.items[].price: it has 5 items, and its parent needs 6");
     column_buffer const small[] = {{validity, 1}, {numbers, 20}};
-    fails(errc::bad_column,
-          [&] { static_cast<void>(ferry::make_column({.format = "i", .length = 6, .buffers = small}, nullptr)); },
-          {"column: data buffer holds 20 bytes, needs 24"});
-    fails(errc::bad_column,
-          [&] { static_cast<void>(ferry::make_column({.format = "i", .length = 9, .buffers = small}, nullptr)); },
-          {"validity buffer holds 1 bytes, needs 2"});
-    fails(errc::bad_column,
-          [&] { static_cast<void>(ferry::make_column({.format = "q", .length = 9, .buffers = small}, nullptr)); },
-          {"`q`"});
+    refused({.format = "i", .length = 6, .buffers = small}, "column: data buffer holds 20 bytes, needs 24");
+    refused({.format = "i", .length = 9, .buffers = small}, "validity buffer holds 1 bytes, needs 2");
+    refused({.format = "q", .length = 9, .buffers = small}, "`q`");
 }
 
 TEST_CASE("formats and names that contain NUL are refused, since a schema would end there") {
     using namespace std::string_view_literals;
-    auto const make = [](std::string_view format, std::string_view name) {
-        return ferry::make_column({.format = format, .name = name, .length = 5, .buffers = five}, nullptr);
-    };
-    fails(errc::bad_column, [&] { static_cast<void>(make("i"sv, "pri\0ce"sv)); }, {"byte 3 of its name is NUL"});
-    fails(errc::bad_column, [&] { static_cast<void>(make("tsu:UTC\0evil"sv, "x"sv)); },
-          {"x: byte 7 of its format is NUL"});
+    refused({.format = "i"sv, .name = "pri\0ce"sv, .length = 5, .buffers = five}, "byte 3 of its name is NUL");
+    refused({.format = "tsu:UTC\0evil"sv, .name = "x"sv, .length = 5, .buffers = five},
+            "x: byte 7 of its format is NUL");
 }
 
 TEST_CASE("invalid metadata is refused, since a consumer of its schema could not find its end") {
@@ -97,11 +90,7 @@ TEST_CASE("invalid metadata is refused, since a consumer of its schema could not
     for (auto const bytes : {"abc"sv, "\1\0\0\0"sv, "\1\0\0\0\1\0\0\0a\x7f\0\0\0b"sv, "\xff\xff\xff\xff"sv}) {
         column_parts const item{.format = "i", .name = "x", .length = 5, .buffers = five, .metadata = bytes};
         column_buffer const none[] = {{}};
-        fails(errc::bad_column,
-              [&] {
-                  static_cast<void>(ferry::make_column(
-                      {.format = "+s", .name = "t", .length = 5, .buffers = none, .children = {&item, 1}}, nullptr));
-              },
-              {"t.x: its metadata's"});
+        refused({.format = "+s", .name = "t", .length = 5, .buffers = none, .children = {&item, 1}},
+                "t.x: its metadata's");
     }
 }

@@ -37,11 +37,15 @@ class pool {
 
 void passes(column_parts const& parts) {
     CHECK_NOTHROW(ferry::validate(ferry::make_column(parts, nullptr), validation::full));
+    CHECK(ferry::try_validate(ferry::make_column(parts, nullptr), validation::full));
 }
 void refused(column_parts const& parts, char const* why) {
     auto const c = ferry::make_column(parts, nullptr);
     CHECK_NOTHROW(ferry::validate(c));
-    fails(errc::bad_column, [&] { ferry::validate(c, validation::full); }, {why});
+    CHECK(ferry::try_validate(c));
+    support::both_fail(
+        errc::bad_column, [&] { ferry::validate(c, validation::full); },
+        [&] { return ferry::try_validate(c, validation::full); }, {why});
 }
 unsigned char operator""_b(unsigned long long bits) { return static_cast<unsigned char>(bits); }
 column_buffer none{};

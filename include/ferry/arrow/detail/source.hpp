@@ -138,7 +138,7 @@ class arrow_check {
         if (s.n_children > 0 && s.children == nullptr) refuse(path, message{"the schema's children are null"});
         if (++size_.nodes > max_column_nodes || static_cast<std::uint64_t>(s.n_children) > max_column_nodes)
             refuse(path, message{"the tree has more than "} << std::uint64_t{max_column_nodes} << " nodes");
-        auto const type = parse_or_fail(s.format, path, api_, where_);
+        auto const type = *parse_or_report(s.format, path, {api_, where_});
         std::size_t metadata = 0;
         if (s.metadata != nullptr && !measure_metadata(s.metadata, nullptr, metadata))
             refuse(path, message{"a number in the schema's metadata is negative"});

@@ -2,6 +2,7 @@
 // length: one check for each kind of buffer, in the order of layout_of
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/column/decimal.hpp>
 #include <ferry/column/detail/count_bits.hpp>
 #include <ferry/column/detail/load.hpp>
@@ -15,202 +16,215 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <source_location>
 
 namespace ferry::inline v0::detail {
 
 /// The checks of one node whose structure holds and whose memory the host can read.
 class contents_check {
    public:
-    contents_check(column_view c, column_path const& path, char const* api, std::source_location where) noexcept
-        : c_{c}, path_{path}, api_{api}, where_{where}, valid_{c.validity()} {}
+    contents_check(column_view c, column_path const& path, reporter r) noexcept
+        : c_{c}, path_{path}, r_{r}, valid_{c.validity()} {}
 
-    void run() const {
-        check_null_count();
-        if (c_.has_dictionary()) check_indices();
-        switch (c_.type().id) {
-            case type_id::string:
-            case type_id::binary: check_runs_of_bytes(false); break;
-            case type_id::large_string:
-            case type_id::large_binary: check_runs_of_bytes(true); break;
-            case type_id::string_view:
-            case type_id::binary_view: check_views(); break;
-            case type_id::list: check_offsets(false, c_.child(0).length()); break;
-            case type_id::large_list: check_offsets(true, c_.child(0).length()); break;
-            case type_id::map: check_map(); break;
-            case type_id::list_view: check_ranges(false); break;
-            case type_id::large_list_view: check_ranges(true); break;
-            case type_id::dense_union:
-            case type_id::sparse_union: check_union(); break;
-            case type_id::run_end_encoded:
-                with_integer(c_.child(0).type().id, [this]<class T>(T) { check_run_ends<T>(); });
-                break;
-            case type_id::decimal: check_decimals(); break;
-            case type_id::date64:
-                check_each<std::int64_t>([](std::int64_t v) { return v % milliseconds_of_day == 0; },
-                                         "milliseconds are not a whole number of days");
-                break;
-            case type_id::time32: check_times<std::int32_t>(); break;
-            case type_id::time64: check_times<std::int64_t>(); break;
-            default: break;
-        }
+    [[nodiscard]] bool run() const {
+        return check_null_count() && (!c_.has_dictionary() || check_indices()) && check_values();
     }
 
    private:
     static constexpr std::int64_t milliseconds_of_day = 86'400'000;
 
-    [[noreturn]] void refuse(message const& what) const {
-        fail(errc::bad_column, api_, message{} << path_ << ": " << what.c_str(), where_);
+    [[nodiscard]] bool check_values() const {
+        switch (c_.type().id) {
+            case type_id::string:
+            case type_id::binary: return check_runs_of_bytes(false);
+            case type_id::large_string:
+            case type_id::large_binary: return check_runs_of_bytes(true);
+            case type_id::string_view:
+            case type_id::binary_view: return check_views();
+            case type_id::list: return check_offsets(false, child_of(c_, 0).length());
+            case type_id::large_list: return check_offsets(true, child_of(c_, 0).length());
+            case type_id::map: return check_map();
+            case type_id::list_view: return check_ranges(false);
+            case type_id::large_list_view: return check_ranges(true);
+            case type_id::dense_union:
+            case type_id::sparse_union: return check_union();
+            case type_id::run_end_encoded:
+                return with_integer(child_of(c_, 0).type().id, [this]<class T>(T) { return check_run_ends<T>(); });
+            case type_id::decimal: return check_decimals();
+            case type_id::date64:
+                return check_each<std::int64_t>([](std::int64_t v) { return v % milliseconds_of_day == 0; },
+                                                "milliseconds are not a whole number of days");
+            case type_id::time32: return check_times<std::int32_t>();
+            case type_id::time64: return check_times<std::int64_t>();
+            default: return true;
+        }
     }
-    [[noreturn]] void refuse_item(std::int64_t i, char const* what) const {
-        refuse(message{"item "} << i << ": " << what);
+
+    [[nodiscard]] FERRY_COLD bool refuse(message const& what) const {
+        return report(r_, errc::bad_column, message{} << path_ << ": " << what.c_str());
+    }
+    [[nodiscard]] FERRY_COLD bool refuse_item(std::int64_t i, char const* what) const {
+        return refuse(message{"item "} << i << ": " << what);
     }
     [[nodiscard]] void const* data(std::size_t i) const noexcept { return c_.buffers()[i].data; }
     [[nodiscard]] std::int64_t at(std::int64_t i) const noexcept { return c_.offset() + i; }
 
-    void check_null_count() const {
-        if (c_.type().id == type_id::null) return;  // all items are null, whatever it says, as Arrow has it
+    [[nodiscard]] bool check_null_count() const {
+        if (c_.type().id == type_id::null) return true;  // all items are null, whatever it says, as Arrow has it
         auto const said = c_.node().null_count.load(std::memory_order_relaxed);
-        bool const is_whole = c_.offset() == c_.node().offset && c_.length() == c_.node().length;
-        if (said < 0 || !is_whole) return;
+        if (said < 0 || !c_.is_whole()) return true;
         std::int64_t const there = c_.length() - count_set(valid_);
-        if (said != there) refuse(message{"its null count is "} << said << ", and there are " << there);
+        if (said != there) return refuse(message{"its null count is "} << said << ", and there are " << there);
+        return true;
     }
 
     /// Valid items must satisfy `holds`.
     template <class T, class Holds>
-    void check_each(Holds holds, char const* otherwise) const {
+    [[nodiscard]] bool check_each(Holds holds, char const* otherwise) const {
         for (std::int64_t i = 0; i < c_.length(); ++i)
             if (valid_[i])
                 if (auto const v = load<T>(data(1), at(i)); !holds(v))
-                    refuse(message{"item "} << i << ": " << std::int64_t{v} << " " << otherwise);
+                    return refuse(message{"item "} << i << ": " << std::int64_t{v} << " " << otherwise);
+        return true;
     }
     template <class T>
-    void check_times() const {
+    [[nodiscard]] bool check_times() const {
         constexpr std::int64_t units[] = {1, 1'000, 1'000'000, 1'000'000'000};
         std::int64_t const day = 86'400 * units[static_cast<std::size_t>(c_.type().unit)];
-        check_each<T>([day](T v) { return v >= 0 && v < day; }, "is no time of a day");
+        return check_each<T>([day](T v) { return v >= 0 && v < day; }, "is no time of a day");
     }
-    void check_indices() const {
-        auto const values = c_.dictionary().length();
+    [[nodiscard]] bool check_indices() const {
+        auto const values = dictionary_of(c_).length();
         for (std::int64_t i = 0; i < c_.length(); ++i)
             if (valid_[i])
                 if (auto const index = load_index(data(1), at(i), c_.type().id); index < 0 || index >= values)
-                    refuse(message{"item "} << i << ": its index is not one of the dictionary's " << values
-                                            << " items");
+                    return refuse(message{"item "} << i << ": its index is not one of the dictionary's " << values
+                                                   << " items");
+        return true;
     }
 
     /// Offsets never run backwards, at nulls either, and end within `end` items or bytes.
-    void check_offsets(bool is_large, std::int64_t end) const {
-        if (c_.length() == 0) return;
+    [[nodiscard]] bool check_offsets(bool is_large, std::int64_t end) const {
+        if (c_.length() == 0) return true;
         std::int64_t last = load_offset(data(1), at(0), is_large);
-        if (last < 0) refuse(message{"offset 0 is "} << last);
+        if (last < 0) return refuse(message{"offset 0 is "} << last);
         for (std::int64_t i = 1; i <= c_.length(); ++i) {
             auto const next = load_offset(data(1), at(i), is_large);
-            if (next < last) refuse(message{"offset "} << i << " is " << next << ", and the one before it " << last);
+            if (next < last)
+                return refuse(message{"offset "} << i << " is " << next << ", and the one before it " << last);
             last = next;
         }
-        if (last > end) refuse(message{"its offsets end at "} << last << " of " << end);
+        if (last > end) return refuse(message{"its offsets end at "} << last << " of " << end);
+        return true;
     }
-    void check_runs_of_bytes(bool is_large) const {
+    [[nodiscard]] bool check_runs_of_bytes(bool is_large) const {
         auto const& bytes = c_.buffers()[2];
-        if (c_.length() == 0) return;
-        check_offsets(is_large, text_bytes(c_.node(), is_large));
+        if (c_.length() == 0) return true;
+        if (!check_offsets(is_large, text_bytes(c_.node(), is_large))) return false;
         auto const* const begin = static_cast<unsigned char const*>(bytes.data);
         if (begin == nullptr && load_offset(data(1), at(c_.length()), is_large) > 0)
-            refuse(message{"its data buffer is null, and its offsets point into it"});
-        if (!is_text(c_.type().id)) return;
-        for (std::int64_t i = 0; i < c_.length(); ++i) {
+            return refuse(message{"its data buffer is null, and its offsets point into it"});
+        if (!is_text(c_.type().id)) return true;
+        auto const is_valid = [&](std::int64_t i) {
             auto const from = load_offset(data(1), at(i), is_large), to = load_offset(data(1), at(i + 1), is_large);
-            if (valid_[i] && !is_utf8(begin + from, to - from)) refuse_item(i, "it is not UTF-8");
-        }
+            return !valid_[i] || is_utf8(begin + from, to - from);
+        };
+        std::int64_t i = 0;
+        while (i < c_.length() && is_valid(i)) ++i;
+        return i == c_.length() || refuse_item(i, "it is not UTF-8");
     }
 
-    void check_views() const {
+    [[nodiscard]] bool check_views() const {
         auto const count = static_cast<std::int64_t>(c_.buffers().size()) - 3;
         void const* const sizes = c_.buffers().back().data;
         for (std::int64_t k = 0; k < count; ++k) {
             auto const bytes = load<std::int64_t>(sizes, k);
             auto const& b = c_.buffers()[static_cast<std::size_t>(2 + k)];
-            if (bytes < 0) refuse(message{"data buffer "} << k << " has " << bytes << " bytes");
+            if (bytes < 0) return refuse(message{"data buffer "} << k << " has " << bytes << " bytes");
             if (b.bytes >= 0 && b.bytes < bytes)
-                refuse(message{"data buffer "} << k << " holds " << b.bytes << " bytes, needs " << bytes);
+                return refuse(message{"data buffer "} << k << " holds " << b.bytes << " bytes, needs " << bytes);
             if (b.data == nullptr && bytes > 0)
-                refuse(message{"data buffer "} << k << " is null, needs " << bytes << " bytes");
+                return refuse(message{"data buffer "} << k << " is null, needs " << bytes << " bytes");
         }
         for (std::int64_t i = 0; i < c_.length(); ++i)
-            if (valid_[i]) check_view(i, count, sizes);
+            if (valid_[i] && !check_view(i, count, sizes)) return false;
+        return true;
     }
-    void check_view(std::int64_t i, std::int64_t count, void const* sizes) const {
+    [[nodiscard]] bool check_view(std::int64_t i, std::int64_t count, void const* sizes) const {
         auto const* const item_bytes = static_cast<unsigned char const*>(data(1)) + 16 * at(i);
         auto const item = load<view_item>(item_bytes, 0);
-        if (item.size < 0) refuse_item(i, "its size is negative");
+        if (item.size < 0) return refuse_item(i, "its size is negative");
         unsigned char const* begin = item_bytes + 4;
         if (item.size <= view_item::most_inline) {
             if (std::any_of(begin + item.size, begin + view_item::most_inline, [](unsigned char b) { return b != 0; }))
-                refuse_item(i, "bytes behind its end are not 0");
+                return refuse_item(i, "bytes behind its end are not 0");
         } else {
-            if (item.buffer < 0 || item.buffer >= count) refuse_item(i, "it names a data buffer that is not there");
+            if (item.buffer < 0 || item.buffer >= count)
+                return refuse_item(i, "it names a data buffer that is not there");
             if (item.offset < 0 || item.size > load<std::int64_t>(sizes, item.buffer) - item.offset)
-                refuse_item(i, "it lies outside its data buffer");
+                return refuse_item(i, "it lies outside its data buffer");
             begin = static_cast<unsigned char const*>(data(static_cast<std::size_t>(2 + item.buffer))) + item.offset;
             if (std::memcmp(begin, item.prefix, sizeof item.prefix) != 0)
-                refuse_item(i, "its prefix is not what its data begins with");
+                return refuse_item(i, "its prefix is not what its data begins with");
         }
-        if (is_text(c_.type().id) && !is_utf8(begin, item.size)) refuse_item(i, "it is not UTF-8");
+        if (is_text(c_.type().id) && !is_utf8(begin, item.size)) return refuse_item(i, "it is not UTF-8");
+        return true;
     }
 
-    void check_map() const {
-        check_offsets(false, c_.child(0).length());
-        auto const entries = c_.child(0);
-        if (entries.null_count() != 0)
-            refuse(message{"entries of a map are not null, and "} << entries.null_count() << " are");
-        if (entries.child(0).null_count() != 0)
-            refuse(message{"keys of a map are not null, and "} << entries.child(0).null_count() << " are");
+    [[nodiscard]] bool check_map() const {
+        auto const entries = child_of(c_, 0);
+        return check_offsets(false, entries.length()) && check_no_nulls(entries, "entries of a map") &&
+               check_no_nulls(child_of(entries, 0), "keys of a map");
     }
-    void check_ranges(bool is_large) const {
-        auto const items = c_.child(0).length();
+    [[nodiscard]] bool check_no_nulls(column_view c, char const* what) const {
+        auto const nulls = count_nulls(c, r_);
+        return nulls == 0 || refuse(message{} << what << " are not null, and " << nulls << " are");
+    }
+    [[nodiscard]] bool check_ranges(bool is_large) const {
+        auto const items = child_of(c_, 0).length();
         for (std::int64_t i = 0; i < c_.length(); ++i) {
             auto const begin = load_offset(data(1), at(i), is_large), size = load_offset(data(2), at(i), is_large);
             if (begin < 0 || size < 0 || begin > items || size > items - begin)
-                refuse_item(i, "it lies outside the child");
+                return refuse_item(i, "it lies outside the child");
         }
+        return true;
     }
 
-    void check_union() const {
+    [[nodiscard]] bool check_union() const {
         union_children const by_id{c_.type()};
         bool const is_dense = c_.type().id == type_id::dense_union;
         std::array<std::int32_t, 128> last{};
         for (std::int64_t i = 0; i < c_.length(); ++i) {
             auto const type = load<std::int8_t>(data(0), at(i));
             int const child = type < 0 ? -1 : by_id.child[static_cast<std::size_t>(type)];
-            if (child < 0) refuse_item(i, "its type id is none of the union's");
+            if (child < 0) return refuse_item(i, "its type id is none of the union's");
             if (!is_dense) continue;
             auto const place = load<std::int32_t>(data(1), at(i));
-            if (place < 0 || place >= c_.child(child).length()) refuse_item(i, "it lies outside its child");
+            if (place < 0 || place >= child_of(c_, child).length()) return refuse_item(i, "it lies outside its child");
             if (place < last[static_cast<std::size_t>(child)])
-                refuse_item(i, "it lies before an earlier item of its child");
+                return refuse_item(i, "it lies before an earlier item of its child");
             last[static_cast<std::size_t>(child)] = place;
         }
+        return true;
     }
     template <class T>
-    void check_run_ends() const {
-        auto const ends = c_.child(0);
-        if (ends.null_count() != 0) refuse(message{"run ends are not null, and "} << ends.null_count() << " are");
+    [[nodiscard]] bool check_run_ends() const {
+        auto const ends = child_of(c_, 0);
+        if (!check_no_nulls(ends, "run ends")) return false;
         T last = 0;
         for (std::int64_t i = 0; i < ends.length(); ++i) {
             T const next = load<T>(ends.buffers()[1].data, ends.offset() + i);
             if (next <= last)
-                refuse(message{"run "} << i << " ends at " << std::int64_t(next) << ", and the one before it at "
-                                       << std::int64_t(last));
+                return refuse(message{"run "} << i << " ends at " << std::int64_t(next) << ", and the one before it at "
+                                              << std::int64_t(last));
             last = next;
         }
         if (std::int64_t(last) < c_.offset() + c_.length())
-            refuse(message{"its runs end at "} << std::int64_t(last) << ", and it has items up to "
-                                               << c_.offset() + c_.length());
+            return refuse(message{"its runs end at "} << std::int64_t(last) << ", and it has items up to "
+                                                      << c_.offset() + c_.length());
+        return true;
     }
 
-    void check_decimals() const {
+    [[nodiscard]] bool check_decimals() const {
         switch (c_.type().width) {
             case 32: return check_decimals_of<32>();
             case 64: return check_decimals_of<64>();
@@ -220,7 +234,7 @@ class contents_check {
     }
     /// |value| < 10^precision, in 256 bits.
     template <int Bits>
-    void check_decimals_of() const {
+    [[nodiscard]] bool check_decimals_of() const {
         using words = std::array<std::uint64_t, 4>;
         words limit{1};
         for (int k = 0; k < c_.type().precision; ++k) {
@@ -245,25 +259,25 @@ class contents_check {
                 }
             }
             if (!std::lexicographical_compare(size.rbegin(), size.rend(), limit.rbegin(), limit.rend()))
-                refuse_item(i, "it has more digits than its precision");
+                return refuse_item(i, "it has more digits than its precision");
         }
+        return true;
     }
 
     column_view c_;
     column_path path_;
-    char const* api_;
-    std::source_location where_;
+    reporter r_;
     bitmap_view valid_;
 };
 
-/// Of a column whose structure holds. \throws error  errc::bad_column
-inline void check_contents(column_view c, column_path const& path, char const* api, std::source_location where) {
-    contents_check{c, path, api, where}.run();
+/// Of a column whose structure holds.
+[[nodiscard]] inline bool check_contents(column_view c, column_path const& path, reporter r) {
+    if (!contents_check{c, path, r}.run()) return false;
     for (int i = 0; i < c.child_count(); ++i) {
-        auto const child = c.child(i);
-        check_contents(child, column_path{path, c.type().id, i, child.name()}, api, where);
+        auto const child = child_of(c, i);
+        if (!check_contents(child, column_path{path, c.type().id, i, child.name()}, r)) return false;
     }
-    if (c.has_dictionary()) check_contents(c.dictionary(), path.dictionary(), api, where);
+    return !c.has_dictionary() || check_contents(dictionary_of(c), path.dictionary(), r);
 }
 
 }  // namespace ferry::inline v0::detail

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <ferry/column/detail/compaction.hpp>
+#include <ferry/column/detail/staged_bytes.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/buffer.hpp>
-#include <ferry/space/copy_plan.hpp>
 #include <ferry/space/detail/operations.hpp>
 
 #include <algorithm>
@@ -16,15 +16,6 @@
 #include <vector>  // see compaction.hpp
 
 namespace ferry::inline v0::detail {
-
-/// So many bytes, side by side.
-[[nodiscard]] constexpr copy_plan plan_bytes(std::int64_t bytes) noexcept {
-    copy_plan plan;
-    if (bytes == 0) return plan;
-    plan.kind = copy_kind::contiguous;
-    plan.unit = plan.total_bytes = bytes;
-    return plan;
-}
 
 /// Copies what is asked for to the host: for each depth one staging buffer and one wait, with a copy for each run of
 /// ranges that touch. Within one allocation a gap costs less than another copy.

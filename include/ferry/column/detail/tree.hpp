@@ -1,6 +1,7 @@
 // ferry: the memory of a column's metadata: all nodes, buffers and text of a tree, in one place.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/structure.hpp>
@@ -11,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>  // the tree is shared
-#include <source_location>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -38,51 +39,51 @@ struct column_size {
     std::size_t nodes = 0, buffers = 0, text = 0;
 };
 
-/// \throws error  errc::bad_column
-[[nodiscard]] inline column_type parse_or_fail(std::string_view format, column_path const& path, char const* api,
-                                               std::source_location where) {
-    if (auto const type = parse_format(format)) return *type;
+/// Reports errc::bad_column, and returns nothing, for a format that is not valid.
+[[nodiscard]] inline std::optional<column_type> parse_or_report(std::string_view format, column_path const& path,
+                                                                reporter r) {
+    if (auto const type = parse_format(format)) return type;
     message text;
     text << path << ": the format `";
     for (char const c : format.substr(0, 40)) text << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
-    fail(errc::bad_column, api, text << "` names no Arrow type", where);
+    static_cast<void>(report(r, errc::bad_column, text << "` names no Arrow type"));
+    return std::nullopt;
 }
 
 template <class Source>
-void measure(Source const& from, column_size& out, int depth, column_path const& path, char const* api,
-             std::source_location where) {
+[[nodiscard]] bool measure(Source const& from, column_size& out, int depth, column_path const& path, reporter r) {
     if (depth > max_column_depth)
-        fail(errc::bad_column, api, message{} << path << ": the tree is deeper than " << max_column_depth << " nodes",
-             where);
+        return report(r, errc::bad_column,
+                      message{} << path << ": the tree is deeper than " << max_column_depth << " nodes");
     auto const children = from.child_count();
     if (++out.nodes > max_column_nodes || children > max_column_nodes)
-        fail(errc::bad_column, api,
-             message{} << path << ": the tree has more than " << std::uint64_t{max_column_nodes} << " nodes", where);
+        return report(r, errc::bad_column,
+                      message{} << path << ": the tree has more than " << std::uint64_t{max_column_nodes} << " nodes");
     out.buffers += from.buffer_count();
     out.text += from.format().size() + from.name().size() + from.metadata().size();
     // An ArrowSchema's texts end at the first NUL.
     for (auto const& [what, text] :
          {std::pair{"format", std::string_view{from.format()}}, std::pair{"name", std::string_view{from.name()}}})
         if (auto const at = text.find('\0'); at != text.npos)
-            fail(errc::bad_column, api,
-                 message{} << path << ": byte " << std::uint64_t{at} << " of its " << what
-                           << " is NUL, where a schema would end it",
-                 where);
-    auto const type = parse_or_fail(from.format(), path, api, where);
+            return report(r, errc::bad_column,
+                          message{} << path << ": byte " << std::uint64_t{at} << " of its " << what
+                                    << " is NUL, where a schema would end it");
+    auto const type = parse_or_report(from.format(), path, r);
+    if (!type) return false;
     // An ArrowSchema does not contain the size of its metadata: a consumer would read beyond the end of invalid
     // metadata.
     std::string_view const metadata = from.metadata();
     if (std::size_t size = 0;
         !metadata.empty() && !measure_metadata(metadata.data(), metadata.data() + metadata.size(), size))
-        fail(errc::bad_column, api,
-             message{} << path << ": its metadata's " << std::uint64_t{metadata.size()}
-                       << " bytes end before its pairs do, or a number is negative",
-             where);
+        return report(r, errc::bad_column,
+                      message{} << path << ": its metadata's " << std::uint64_t{metadata.size()}
+                                << " bytes end before its pairs do, or a number is negative");
     for (std::size_t i = 0; i < children; ++i) {
         auto const child = from.child(i);
-        measure(child, out, depth + 1, column_path{path, type.id, static_cast<int>(i), child.name()}, api, where);
+        column_path const its{path, type->id, static_cast<int>(i), child.name()};
+        if (!measure(child, out, depth + 1, its, r)) return false;
     }
-    if (from.has_dictionary()) measure(from.dictionary(), out, depth + 1, path.dictionary(), api, where);
+    return !from.has_dictionary() || measure(from.dictionary(), out, depth + 1, path.dictionary(), r);
 }
 
 /// Writes nodes into a tree that has room for them.
@@ -140,8 +141,8 @@ class column_writer {
 
 /// Fills a tree from a source that has been measured, and checks the structure.
 template <class Source>
-void fill(column_tree& tree, Source const& from, column_size const& size, device on, column_path const& path,
-          char const* api, std::source_location where) {
+[[nodiscard]] bool fill(column_tree& tree, Source const& from, column_size const& size, device on,
+                        column_path const& path, reporter r) {
     static_assert(std::is_trivially_destructible_v<column_node> && alignof(column_node) == alignof(column_buffer));
     tree.memory = std::make_unique_for_overwrite<std::byte[]>(size.nodes * sizeof(column_node) +
                                                               size.buffers * sizeof(column_buffer) + size.text);
@@ -149,17 +150,16 @@ void fill(column_tree& tree, Source const& from, column_size const& size, device
     tree.node_count = size.nodes;
     std::uninitialized_default_construct_n(tree.nodes, size.nodes);
     column_writer{tree, size, on}.write(from);
-    check_structure(tree.root(), path, api, where);
+    return check_structure(tree.root(), path, r);
 }
 
 /// Fills a tree from a source, which gives format, name, metadata, flags, length, null_count, offset, buffers, children
 /// and dictionary, and checks the structure. The source must say the same each time it is asked.
 template <class Source>
-void build(column_tree& tree, Source const& from, device on, char const* api, std::source_location where) {
+[[nodiscard]] bool build(column_tree& tree, Source const& from, device on, reporter r) {
     column_size size;
     column_path const path{from.name()};
-    measure(from, size, 1, path, api, where);
-    fill(tree, from, size, on, path, api, where);
+    return measure(from, size, 1, path, r) && fill(tree, from, size, on, path, r);
 }
 
 }  // namespace ferry::inline v0::detail

@@ -1,6 +1,7 @@
 // ferry: reads the items of a column as values of a C++ type: which columns give which, and how.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/decimal.hpp>
@@ -10,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -18,12 +20,20 @@ namespace ferry::inline v0::detail {
 
 inline constexpr char const* values_api = "ferry::column::values";
 
-[[noreturn]] FERRY_COLD inline void fail_item(column_view c, std::int64_t i, char const* what) {
+FERRY_COLD inline void report_item(reporter r, column_view c, std::int64_t i, char const* what) {
     message text{"item "};
     text << i << " of a column of format " << c.name_of_format().c_str() << ": " << what
          << ": validate(column, validation::full) says where it begins";
-    fail(errc::bad_column, values_api, text);
+    static_cast<void>(report(r, errc::bad_column, text));
 }
+#if FERRY_HAS_EXCEPTIONS
+/// The reporter of operator[]: loops contain no code that follows an error.
+struct item_thrower {};
+[[noreturn]] FERRY_COLD inline void report_item(item_thrower, column_view c, std::int64_t i, char const* what) {
+    report_item(reporter{values_api, std::source_location::current()}, c, i, what);
+    __builtin_unreachable();
+}
+#endif
 
 /// The C++ type to ask for.
 [[nodiscard]] constexpr char const* cure_for(column_type const& t) noexcept {
@@ -75,7 +85,7 @@ class fixed_reader {
     /// The offset of no items may be anything.
     explicit fixed_reader(column_view c) noexcept
         : data_{c.length() != 0 ? c.buffers()[1].data : nullptr}, offset_{c.offset()} {}
-    [[nodiscard]] T read(std::int64_t i) const noexcept { return load<T>(data_, offset_ + i); }
+    [[nodiscard]] T read(std::int64_t i, auto) const noexcept { return load<T>(data_, offset_ + i); }
     [[nodiscard]] void const* begin() const noexcept {
         return data_ == nullptr ? nullptr
                                 : static_cast<std::byte const*>(data_) + offset_ * static_cast<std::int64_t>(sizeof(T));
@@ -86,7 +96,8 @@ class fixed_reader {
     std::int64_t offset_;
 };
 
-/// What gives values of `T`: `accepts(type)`, and for a column that it accepts `read(i)`, item i of the view.
+/// What gives values of `T`: `accepts(type)`, and for a column that it accepts `read(i, reporter)`, item i of the view,
+/// or any value after an error.
 template <class T>
 class value_reader;
 
@@ -121,7 +132,7 @@ class value_reader<bool> {
    public:
     static constexpr bool accepts(column_type const& t) noexcept { return t.id == type_id::boolean; }
     explicit value_reader(column_view c) noexcept : bits_{c.buffers()[1].data, c.offset(), c.length()} {}
-    [[nodiscard]] bool read(std::int64_t i) const noexcept { return bits_[i]; }
+    [[nodiscard]] bool read(std::int64_t i, auto) const noexcept { return bits_[i]; }
 
    private:
     bitmap_view bits_;
@@ -139,13 +150,12 @@ class value_reader<std::span<std::byte const>> {
         has_offsets_ = is_large_ || id_ == type_id::binary || id_ == type_id::string;
         if (has_offsets_ && c.length() > 0) end_ = text_bytes(c.node(), is_large_);
     }
-    /// \throws error  errc::bad_column: offsets that run backwards or beyond the data, a view that points outside its
-    ///                buffers
-    [[nodiscard]] std::span<std::byte const> read(std::int64_t i) const {
+    /// Reports errc::bad_column: offsets that run backwards or beyond the data, a view that points outside its buffers.
+    [[nodiscard]] std::span<std::byte const> read(std::int64_t i, auto r) const {
         if (has_offsets_)
-            return between(i, load_offset(c_.buffers()[1].data, c_.offset() + i, is_large_),
+            return between(r, i, load_offset(c_.buffers()[1].data, c_.offset() + i, is_large_),
                            load_offset(c_.buffers()[1].data, c_.offset() + i + 1, is_large_));
-        if (id_ != type_id::fixed_size_binary) return viewed(i);
+        if (id_ != type_id::fixed_size_binary) return viewed(r, i);
         auto const width = std::int64_t{c_.type().width};
         auto const* const data = static_cast<std::byte const*>(c_.buffers()[1].data);
         return width == 0 ? std::span<std::byte const>{}
@@ -153,26 +163,30 @@ class value_reader<std::span<std::byte const>> {
     }
 
    private:
-    [[nodiscard]] std::span<std::byte const> between(std::int64_t i, std::int64_t begin, std::int64_t end) const {
+    [[nodiscard]] std::span<std::byte const> between(auto r, std::int64_t i, std::int64_t begin,
+                                                     std::int64_t end) const {
         if (begin == end) return {};
         auto const* const data = static_cast<std::byte const*>(c_.buffers()[2].data);
         if (begin < 0 || end < begin || end > end_ || data == nullptr)
-            fail_item(c_, i, "its offsets run backwards, or beyond the data");
+            return report_item(r, c_, i, "its offsets run backwards, or beyond the data"), nothing;
         return {data + begin, static_cast<std::size_t>(end - begin)};
     }
-    [[nodiscard]] std::span<std::byte const> viewed(std::int64_t i) const {
+    [[nodiscard]] std::span<std::byte const> viewed(auto r, std::int64_t i) const {
         auto const* const at = static_cast<std::byte const*>(c_.buffers()[1].data) + 16 * (c_.offset() + i);
         auto const item = load<view_item>(at, 0);
-        if (item.size < 0) fail_item(c_, i, "its size is negative");
+        if (item.size < 0) return report_item(r, c_, i, "its size is negative"), nothing;
         if (item.size <= view_item::most_inline) return {at + 4, static_cast<std::size_t>(item.size)};
         auto const count = static_cast<std::int64_t>(c_.buffers().size()) - 3;
-        if (item.buffer < 0 || item.buffer >= count) fail_item(c_, i, "its view names a buffer that is not there");
+        if (item.buffer < 0 || item.buffer >= count)
+            return report_item(r, c_, i, "its view names a buffer that is not there"), nothing;
         auto const& data = c_.buffers()[static_cast<std::size_t>(2 + item.buffer)];
         auto const bytes = data.bytes >= 0 ? data.bytes : load<std::int64_t>(c_.buffers().back().data, item.buffer);
         if (item.offset < 0 || item.size > bytes - item.offset || data.data == nullptr)
-            fail_item(c_, i, "its view points outside its buffer");
+            return report_item(r, c_, i, "its view points outside its buffer"), nothing;
         return {static_cast<std::byte const*>(data.data) + item.offset, static_cast<std::size_t>(item.size)};
     }
+
+    static constexpr std::span<std::byte const> nothing{};
 
     column_view c_;
     type_id id_;
@@ -186,8 +200,8 @@ class value_reader<std::string_view> {
    public:
     static constexpr bool accepts(column_type const& t) noexcept { return is_text(t.id); }
     explicit value_reader(column_view c) noexcept : bytes_{c} {}
-    [[nodiscard]] std::string_view read(std::int64_t i) const {
-        auto const bytes = bytes_.read(i);
+    [[nodiscard]] std::string_view read(std::int64_t i, auto r) const {
+        auto const bytes = bytes_.read(i, r);
         return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
     }
 
@@ -203,28 +217,28 @@ class value_reader<column_view> {
         return t.id >= type_id::list && t.id <= type_id::map;
     }
     explicit value_reader(column_view c) noexcept : c_{c} {}
-    /// \throws error  errc::bad_column: the item lies outside the child
-    [[nodiscard]] column_view read(std::int64_t i) const {
+    /// Reports errc::bad_column: the item lies outside the child.
+    [[nodiscard]] column_view read(std::int64_t i, auto r) const {
         auto const id = c_.type().id;
         std::int64_t const at = c_.offset() + i;
-        if (id == type_id::structure) return c_.slice(i, 1);
-        if (id == type_id::fixed_size_list) return cut(i, at * c_.type().width, c_.type().width);
+        if (id == type_id::structure) return {c_.node(), at, 1};
+        if (id == type_id::fixed_size_list) return cut(r, i, at * c_.type().width, c_.type().width);
         bool const is_large = id == type_id::large_list || id == type_id::large_list_view;
         auto const begin = load_offset(c_.buffers()[1].data, at, is_large);
         if (id == type_id::list_view || id == type_id::large_list_view)
-            return cut(i, begin, load_offset(c_.buffers()[2].data, at, is_large));
+            return cut(r, i, begin, load_offset(c_.buffers()[2].data, at, is_large));
         std::int64_t length = -1;
         if (!checked_add(load_offset(c_.buffers()[1].data, at + 1, is_large), begin == INT64_MIN ? 0 : -begin, length))
             length = -1;
-        return cut(i, begin, length);
+        return cut(r, i, begin, length);
     }
 
    private:
-    [[nodiscard]] column_view cut(std::int64_t i, std::int64_t begin, std::int64_t length) const {
-        auto const child = c_.child(0);
+    [[nodiscard]] column_view cut(auto r, std::int64_t i, std::int64_t begin, std::int64_t length) const {
+        auto const child = child_of(c_, 0);
         if (begin < 0 || length < 0 || begin > child.length() || length > child.length() - begin)
-            fail_item(c_, i, "it lies outside the child");
-        return child.slice(begin, length);
+            return report_item(r, c_, i, "it lies outside the child"), child;
+        return {child.node(), child.offset() + begin, length};
     }
 
     column_view c_;

@@ -78,7 +78,7 @@ class node_source {
                                              std::source_location where) {
     auto tree = std::make_shared<ferry::detail::column_tree>();
     tree->owner = std::move(owner);
-    ferry::detail::build(*tree, node_source{node, begin}, on, api, where);
+    static_cast<void>(ferry::detail::build(*tree, node_source{node, begin}, on, {api, where}));
     auto const is_compact = [&](ferry::detail::column_node const& n) {
         auto const is_aligned = [&](column_buffer const& b) {
             return b.bytes == 0 ||
