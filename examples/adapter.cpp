@@ -97,6 +97,37 @@ struct ferry::array_traits<slab> {
     static constexpr bool owns = false;
 };
 
+// A library whose streams run ahead of its arrays. Its functions stand for those of an SDK.
+struct sdk_event {
+    bool is_complete = false;
+};
+int waiting_streams = 0;
+void make_stream_wait(std::uintptr_t, sdk_event const*) { ++waiting_streams; }
+void make_host_wait(sdk_event const*) {}
+
+struct frame {
+    float* data;
+    std::int64_t count;
+    sdk_event const* done;  // recorded behind the work that writes the frame
+};
+
+// [event]
+struct frame_ready {
+    sdk_event const* done;
+    void wait_for_event(ferry::device, ferry::stream_token on) const {
+        if (on.names_stream()) make_stream_wait(on.native_handle(), done);
+        else make_host_wait(done);
+    }
+};
+
+template <>
+struct ferry::array_traits<frame> {
+    static inplace_view<1> view(frame const& f) { return {f.data, {f.count}, {}, device_type::cuda}; }
+    static frame share(frame const& f) { return f; }
+    static frame_ready ready_on(frame const& f) { return {f.done}; }  // optional: without it, pass a stream_token
+};
+// [/event]
+
 struct matrix {
     std::shared_ptr<void> owner;
     float* data;
@@ -161,6 +192,16 @@ int main() {
     assert(ferry::dtype_of<my_half>.bits == 16);
     slab const there{pixels, 6, place::gpu, 1};
     assert((ferry::view_of(there).device() == ferry::device{ferry::device_type::cuda, 1}));
+
+    sdk_event const done;
+    frame const f{pixels, 6, &done};
+    struct : ferry::share_only_back_end {
+        bool reaches(ferry::device) const { return true; }
+    } sdk;
+    static_cast<void>(ferry::to_dlpack(f, {.stream = ferry::already_ready}, sdk));
+    assert(waiting_streams == 0);
+    static_cast<void>(ferry::to_dlpack(f, {.stream = ferry::stream_token::from_cuda_handle(std::uintptr_t{64})}, sdk));
+    assert(waiting_streams == 1);
 
     auto numbers = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5, 6});
     matrix m{numbers, numbers->data(), {2, 3}, {3, 1}};

@@ -6,6 +6,7 @@
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
+#include <ferry/cuda/event_ref.hpp>
 #include <ferry/cuda/facts.hpp>
 #include <ferry/cuda/huge_pages.hpp>
 #include <ferry/cuda/memory.hpp>

@@ -14,7 +14,59 @@ using ferry::errc;
 using ferry::request;
 using ferry::stream_token;
 
+/// An array that is ready at an event, before the later work of its stream.
+struct ahead {
+    gpu_array array;
+    cudaEvent_t ready;
+};
+
 }  // namespace
+
+template <>
+struct ferry::array_traits<ahead> {
+    static tensor_view view(ahead const& a) { return array_traits<gpu_array>::view(a.array); }
+    static ahead share(ahead const& a) { return a; }
+    static cuda::event_ref ready_on(ahead const& a) { return cuda::event_ref{a.ready}; }
+};
+
+TEST_CASE("cuda R43: an export waits for the event of the array, and not for later work on its stream") {
+    for (auto const where : cuda_memory)
+        for (auto const policy : {copy_policy::if_needed, copy_policy::always}) {
+            test_stream const theirs, ours;
+            auto const array = make_poisoned(where, {1000});
+            load_kernels();
+            ferry::cuda::event ready;
+            gate first{theirs.get()};
+            iota(array.first(), array.size(), theirs.get());
+            ready.record(theirs.get());
+            gate const next{theirs.get()};
+            auto const got = ferry::to_dlpack(ahead{array, ready.get()}, {.copy = policy, .stream = ours.token()},
+                                              ferry::cuda::system);
+            CHECK_GATED(!first.is_open());
+            first.open();
+            ours.finish();
+            CHECK_GATED(!next.is_open());
+            CHECK(is_iota(got.view()));
+        }
+}
+
+TEST_CASE("cuda R48: the host waits for the event of an array that is copied to the CPU; a null event is refused") {
+    test_stream const theirs;
+    auto const array = make_poisoned(gpu, {1000});
+    load_kernels();
+    ferry::cuda::event ready;
+    gate first{theirs.get()};
+    iota(array.first(), array.size(), theirs.get());
+    ready.record(theirs.get());
+    gate const next{theirs.get()};
+    {
+        opener const later{first};
+        CHECK(is_iota_on_host(ferry::to_host(ahead{array, ready.get()}, ferry::cuda::system).view()));
+    }
+    CHECK_GATED(!next.is_open());
+    fails(errc::argument, [&] { (void)ferry::to_dlpack(ahead{array, nullptr}, {}, ferry::cuda::system); },
+          {"the cudaEvent_t is null"});
+}
 
 TEST_CASE("cuda R53: shares in place, copies on request and sets is_copied") {
     test_stream const theirs, ours;

@@ -32,7 +32,8 @@ namespace ferry::inline v0 {
 /// - `owns`: false when the elements belong to another object, as for a std::span (D13); or `bool owns(Owner const&)`,
 ///   when only some arrays own their elements
 /// - `device device(Owner const&)`: device of the elements; host memory when absent
-/// - `stream_token ready_on(Owner const&)`: as `array_traits<T>::ready_on`; for handles to device memory
+/// - `stream_token ready_on(Owner const&)`: as `array_traits<T>::ready_on`, which may return an event; for
+///   handles to device memory
 /// - `Owner adopt(managed_tensor)`, `Owner adopt(managed_tensor, stream_token)` and
 ///   `Owner allocate(data_type, shape_view, device)`: as in `array_traits<T>`
 template <class Owner>
@@ -140,7 +141,7 @@ struct readiness_of_shaped {};
 template <class Owner>
     requires requires(Owner const& a) { shaped_traits<Owner>::ready_on(a); }
 struct readiness_of_shaped<Owner> {
-    static stream_token ready_on(shaped<Owner> const& a) { return shaped_traits<Owner>::ready_on(a.get()); }
+    static auto ready_on(shaped<Owner> const& a) { return shaped_traits<Owner>::ready_on(a.get()); }
 };
 
 template <class Owner>

@@ -12,14 +12,25 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Checks that ready_on of an imported array returns a stream that is ordered after the producer's work (R43).
+/// Checks that ready_on of an imported array returns a stream that is ordered after the producer's work, or an event
+/// after that work (R43).
 template <class Array>
 outcome check_ready_on(pending_tensor& on, Array& a) {
-    device_type const type = view_of(a).device().type;
-    if constexpr (!has_ready_on<Array>) {
+    if constexpr (has_ready_event<Array>) {
+        stream_token const later = on.sim.make_stream();
+        ferry::detail::wait_for_event(on.sim, array_traits<Array>::ready_on(a), view_of(a).device(), later);
+        if (on.sim.was_written_by_host()) return broken("adopt wrote to device memory from the host");
+        on.sim.run(later);
+        return on.is_written
+                   ? kept()
+                   : broken(
+                         "a stream that waits for the event of ready_on is not ordered after the producer's work: record "
+                         "the event on the stream that adopt receives, after the import");
+    } else if constexpr (!has_ready_on<Array>) {
         return broken(
             "the adapter of device arrays has no array_traits<T>::ready_on: define it, to order consumers' streams");
     } else {
+        device_type const type = view_of(a).device().type;
         stream_token const ready = array_traits<Array>::ready_on(a);
         if (on.sim.was_written_by_host()) return broken("adopt wrote to device memory from the host");
         if (ready.is_none()) return broken("ready_on returned no stream: return a stream or already_ready");

@@ -32,9 +32,21 @@ class sim_device {
     /// Constructs a device that has no memory and no streams.
     ///
     /// \param dev  simulated device
-    explicit sim_device(device dev) noexcept : device_{dev} {}
+    explicit sim_device(device dev) noexcept : device_{dev}, outer_{std::exchange(current_, this)} {}
     sim_device(sim_device const&) = delete;
     sim_device& operator=(sim_device const&) = delete;
+    ~sim_device() { current_ = outer_; }
+
+    /// Returns the innermost simulated device of the calling thread, for adapters that record events in a test.
+    ///
+    /// \return  device that was constructed last and not destroyed; null if there is none
+    [[nodiscard]] static sim_device* current() noexcept { return current_; }
+
+    /// A point in the work of a stream. A default-constructed event is complete.
+    class event {
+        friend sim_device;
+        std::size_t stream_ = 0, count_ = 0;
+    };
 
     /// Owner of device memory. Move-only; queued work keeps the memory alive after the owner is destroyed.
     class memory {
@@ -157,6 +169,28 @@ class sim_device {
     ///
     /// \param on  stream
     void wait(stream_token on) { run(on); }
+    /// Records an event after the work queued on a stream.
+    ///
+    /// \param on  stream; without one, the event is complete
+    /// \return    event
+    [[nodiscard]] event record_event(device, stream_token on) {
+        event made;
+        if (!on.names_stream()) return made;
+        made.stream_ = index_of(on);
+        made.count_ = queues_[made.stream_].work.size();
+        return made;
+    }
+    /// Makes later work on a stream run after an event.
+    ///
+    /// \param e   event of this device
+    /// \param on  stream; without one, the work before the event runs before the function returns
+    void wait_for_event(event const& e, device, stream_token on) {
+        auto const reach = [this, e] {
+            if (e.count_ != 0) run_until(e.stream_, e.count_);
+        };
+        if (on.names_stream()) queue(on, reach);
+        else reach();
+    }
 
    private:
     struct stream {
@@ -195,6 +229,8 @@ class sim_device {
     std::vector<std::shared_ptr<block>> blocks_;
     std::vector<stream> queues_;
     int reads_after_release_ = 0;
+    sim_device* outer_;
+    static inline thread_local sim_device* current_ = nullptr;
 };
 
 }  // namespace ferry::inline v0::conformance

@@ -5,10 +5,10 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
-#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
+#include <ferry/cuda/event_ref.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/cuda/system.hpp>
 
@@ -49,15 +49,7 @@ struct arrow_back_end : system_back_end {
             ferry::detail::fail(errc::argument, "ferry::from_arrow",
                                 message{"sync_event points to a null cudaEvent_t, expected an event: the producer must "
                                         "set sync_event to NULL when there is nothing to wait for"});
-        if (!on.names_stream()) {
-            detail::relaxed_capture_mode const relaxed;
-            return check(cudaEventSynchronize(handle), "cudaEventSynchronize");  // mutant: cuda_arrow_host_wait
-        }
-        detail::require_stream(on, "ferry::from_arrow");
-        detail::on_device_of(on, [&](cudaStream_t s) {
-            detail::require_no_capture(s, "ferry::from_arrow");
-            check(cudaStreamWaitEvent(s, handle, 0), "cudaStreamWaitEvent");  // mutant: cuda_arrow_wait
-        });
+        detail::wait_for_event(handle, on, "ferry::from_arrow");
     }
     /// Records a new event, which completes after all work that is queued on `on` so far. Does not block.
     ///

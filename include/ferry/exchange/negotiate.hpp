@@ -24,6 +24,9 @@ struct tensor_properties {
     /// of type cpu, on which no work is pending.
     stream_token ready_on{};
     bool is_shareable = true;  ///< whether the owner can be moved or shared
+    /// Whether the data is ready behind an event; `ready_on` is then none. A decision to wait names the stream that
+    /// waits for the event, or none if the host waits.
+    bool is_behind_event = false;
     /// Whether DLPack can describe the layout and the consumer supports it. DLPack cannot describe packed data that
     /// begins within a byte (R21); some consumers do not support padded sub-byte elements (R13).
     bool is_describable = true;
@@ -188,11 +191,12 @@ namespace detail {
             bool const off_host = props.device.type != device_type::cpu || d.to.type != device_type::cpu;
             if (off_host) d.on = synchronous || unordered ? ready : consumer;  // mutant: r48_on_consumer
             if (!d.on.names_stream()) d.on = {};  // no stream to queue on: the copy is synchronous
-            if (synchronous && d.on.names_stream()) d.wait = wait::host;
+            bool const is_queued = d.on.names_stream();
+            if (props.is_behind_event ? pending && !is_queued : synchronous && is_queued) d.wait = wait::host;
             else if (pending && !synchronous && ready != d.on) d.wait = wait::order;
         }
         if (pending && (d.wait != wait::none || d.action == action::copy)) {
-            if (!ready.names_stream())  // mutant: r43_unknown_ready
+            if (!ready.names_stream() && !props.is_behind_event)  // mutant: r43_unknown_ready
                 return refuse(errc::stream,
                               "the stream on which the data is ready is unknown: pass ready_on, add "
                               "array_traits::ready_on, or pass ferry::already_ready if no work is pending (R43)");

@@ -73,7 +73,8 @@ template <class Array, class BackEnd = host_back_end const&>
 [[nodiscard]] shared share(Array&& array, share_options options = {}, BackEnd&& b = host_only,
                            std::source_location where = std::source_location::current()) {
     if constexpr (ferry::detail::is_adapted<std::remove_reference_t<Array>>()) {
-        if (options.ready_on == stream_token{}) options.ready_on = ferry::detail::ready_on(array);
+        if (options.ready_on == stream_token{})
+            options.ready_on = ferry::detail::ready_stream(array, b, {"ferry::ipc::share", where});
         // Importers wait for `ready_on` through the event of the share; no wait here.
         return ipc::share(
             ferry::to_dlpack(std::forward<Array>(array), request{.stream = stream_token::no_sync()}, b, where), options,

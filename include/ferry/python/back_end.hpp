@@ -4,6 +4,7 @@
 #include <ferry/python/gil.hpp>
 
 #include <ferry/space/back_end.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <cstdint>
 
@@ -31,6 +32,13 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
     void wait(stream_token on) const {
         without_gil const released;
         base::wait(on);
+    }
+    template <class Event>
+        requires(ferry::detail::waits_for<BackEnd, Event> || ferry::detail::waits_itself<Event>)
+    decltype(auto) wait_for_event(Event const& event, device d, stream_token on) const {
+        if (on.names_stream()) return ferry::detail::wait_for_event(this->underneath(), event, d, on);
+        without_gil const released;
+        return ferry::detail::wait_for_event(this->underneath(), event, d, on);
     }
 
    private:

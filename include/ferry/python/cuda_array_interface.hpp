@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <source_location>
 
 namespace ferry::inline v0::python {
 namespace detail {
@@ -72,8 +73,9 @@ template <class T>
     reference const shape{tuple_of(v.rank(), [&](int i) { return v.extent(i); })};
     reference const strides{v.is_contiguous() ? Py_BuildValue("")
                                               : tuple_of(v.rank(), [&](int i) { return v.stride(i) * bytes; })};
-    stream_token const ready = ferry::detail::ready_on(array).on_device(v.device());
-    reference const stream{stream_entry(ready)};
+    auto const ready = ferry::detail::ready_stream(
+        array, host_only, {"__cuda_array_interface__", std::source_location::current()});
+    reference const stream{stream_entry(ready.on_device(v.device()))};
     if (!shape || !strides || !stream) return nullptr;
     auto const address = v.is_empty() ? 0 : reinterpret_cast<std::uintptr_t>(v.data()) + v.byte_offset();
     return Py_BuildValue("{s:i,s:O,s:s,s:[(ss)],s:O,s:(KO),s:O}", "version", 3, "shape", shape.get(), "typestr",

@@ -175,9 +175,10 @@ template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_array_capsule(T& array, tensor_view const& v, request const& req, stream_token ready,
                                              BackEnd& b, flags added = flags::none) {
     ferry::detail::reporter const r{"__dlpack__", std::source_location::current()};
-    auto d = negotiate(ferry::detail::properties_of(v, ready, true), req);
+    auto d = negotiate(ferry::detail::properties_of<T>(v, ready, true), req);
     d.bits |= added;
     gil_releasing_back_end releasing{b};
+    static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
     auto const as = [&]<class Raw>(std::type_identity<Raw>) {
         if (d.action != action::copy || ferry::detail::reads_after_return(d, v.device()))
             return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, r);

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -229,8 +230,8 @@ template <class Options>
 
 /// Returns the result of a bound function as a new Python object. An rvalue is moved into the object; an lvalue is
 /// shared by array_traits::share, or copied if there is no such function. Shared data in device memory is ready on
-/// the stream of array_traits::ready_on; without `ready_on`, it must be ready when the bound function returns. A copy
-/// is complete.
+/// the stream of array_traits::ready_on, or behind its event; without `ready_on`, it must be ready when the bound
+/// function returns. A copy is complete.
 /// \throws error_is_set  errors of export_result
 /// \throws error         errors of ferry::to_dlpack
 template <class Options, class T>
@@ -240,15 +241,19 @@ template <class Options, class T>
         static_assert(!std::is_lvalue_reference_v<T>, "ferry: a managed_tensor has one owner: return it by value");
         return export_result<Options>(std::move(value), already_ready);
     } else {
-        auto ready = ferry::detail::ready_on(value);
-        if (ready.is_none()) ready = already_ready;
-        if constexpr (!std::is_lvalue_reference_v<T> || shareable<std::remove_reference_t<T>>) {
-            return export_result<Options>(ferry::to_dlpack(std::forward<T>(value)), ready);
-        } else {
-            typename Options::back_end b{};
-            gil_releasing_back_end releasing{b};
+        typename Options::back_end b{};
+        gil_releasing_back_end releasing{b};
+        if constexpr (std::is_lvalue_reference_v<T> && !shareable<std::remove_reference_t<T>>) {
             return export_result<Options>(ferry::to_dlpack(value, request{.copy = copy_policy::always}, releasing),
                                           already_ready);
+        } else if constexpr (has_ready_on<Array> || has_ready_event<Array>) {
+            auto const ready = ferry::detail::ready_stream(value, releasing,
+                                                           {"ferry::to_dlpack", std::source_location::current()});
+            request const unordered{.copy = copy_policy::never, .stream = stream_token::no_sync()};  // `ready` orders
+            return export_result<Options>(ferry::to_dlpack(std::forward<T>(value), unordered, share_only),
+                                          ready.is_none() ? already_ready : ready);
+        } else {
+            return export_result<Options>(ferry::to_dlpack(std::forward<T>(value)), already_ready);
         }
     }
 }

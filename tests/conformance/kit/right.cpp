@@ -1,4 +1,5 @@
 // Correct adapters pass the kit, and rules that do not apply are reported.
+#include "events.hpp"
 #include "judged.hpp"
 #include "library.hpp"
 #include "owners.hpp"
@@ -9,6 +10,10 @@
 TEST_CASE("R24: a complete adapter passes every check of the kit") {
     library::now = library::fault::none;
     passes<library::array>(library::maker{});
+}
+
+TEST_CASE("R43: an adapter whose ready_on returns an event passes every check of the kit") {
+    passes<events::array>(events::maker{});
 }
 
 namespace {

@@ -1,4 +1,5 @@
 // Each fault is reported under the rule that it breaks.
+#include "events.hpp"
 #include "judged.hpp"
 #include "library.hpp"
 #include "owners.hpp"
@@ -86,6 +87,16 @@ TEST_CASE("R24: each faulty adapter is reported under the rule that it breaks") 
 
 TEST_CASE("R24: the list of faults is complete") {
     CHECK(std::size(all) == static_cast<std::size_t>(library::fault::last) - 1);
+}
+
+TEST_CASE("R43: an adapter whose event does not follow the producer's work is reported") {
+    for (auto const fault : {events::fault::recorded_elsewhere, events::fault::complete, events::fault::never_waits}) {
+        events::now = fault;
+        judged const found = judge<events::array>(events::maker{});
+        events::now = events::fault::none;
+        INFO(found.told);
+        CHECK(found.broken.contains("R43 import_ordered"));
+    }
 }
 
 TEST_CASE("R7, R11: faulty arrays that own their elements are reported") {

@@ -266,6 +266,27 @@ TEST_CASE("R43: different streams are ordered, equal ones are not, and with -1 n
     CHECK(negotiate({.device = gpu, .ready_on = already_ready}, {.stream = stream_b}).wait == wait::none);
 }
 
+TEST_CASE("R43: the consumer's stream waits for an event, or the host does, where the data is read without a stream") {
+    for (auto const where : {gpu, pinned, managed, extension}) {
+        tensor_properties const p{.device = where, .type = f32, .is_behind_event = true};
+        bool const is_cuda = where != extension, has_default = where == gpu;
+        stream_token const own = is_cuda ? stream_b : ext_stream;
+        auto const shared = negotiate(p, {.stream = own});
+        CHECK((shared.action == action::share && shared.wait == wait::order && shared.on == own));
+        auto const copied = negotiate(p, {.copy = copy_policy::always, .stream = own});
+        CHECK((copied.action == action::copy && copied.wait == wait::order && copied.on == own));
+        auto const unsaid = negotiate(p, {});
+        CHECK(unsaid.how == (has_default ? wait::order : wait::host));
+        CHECK(unsaid.on == (has_default ? legacy_stream : none));
+        CHECK(negotiate(p, {.stream = no_sync}).wait == wait::none);
+        auto const read = negotiate(p, {.copy = copy_policy::always, .stream = no_sync});
+        CHECK((read.wait == wait::host && read.on == none));
+        auto const to_host = negotiate(p, {.device = cpu});
+        CHECK((to_host.wait == wait::host && to_host.on == none));
+    }
+    CHECK(negotiate({.is_behind_event = true}, {.copy = copy_policy::always}).wait == wait::none);
+}
+
 TEST_CASE("R44: a null stream, which may be either default stream, is refused from producer and consumer") {
     CHECK(negotiate({.device = gpu, .ready_on = stream_a}, {.stream = null_stream}).reason == errc::stream);
     CHECK(negotiate({.device = gpu, .ready_on = null_stream}, {.stream = stream_a}).reason == errc::stream);

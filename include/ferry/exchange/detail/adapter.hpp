@@ -106,10 +106,10 @@ consteval bool is_sound() {
     static_assert(
         allocate,
         "ferry: array_traits<T>::allocate must be public, static T allocate(ferry::data_type, ferry::shape_view, ferry::device), with its parameters in this order, and return T by value");
-    constexpr bool ready_on = !declares_ready_on<T> || has_ready_on<T>;
+    constexpr bool ready_on = !declares_ready_on<T> || has_ready_on<T> || has_ready_event<T>;
     static_assert(
         ready_on,
-        "ferry: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on(T const&): take the array by const reference, and return a stream_token, not a handle");
+        "ferry: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on(T const&): take the array by const reference, and return a stream_token, not a handle; or return an event by value, a class with wait_for_event(ferry::device, ferry::stream_token) const");
     constexpr bool current_stream = !declares_current_stream<T> || has_current_stream<T>;
     static_assert(
         current_stream,

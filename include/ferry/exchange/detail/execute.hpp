@@ -22,19 +22,25 @@
 
 namespace ferry::inline v0::detail {
 
-/// Returns the properties of a view whose data is ready on `ready`.
-[[nodiscard]] inline tensor_properties properties_of(tensor_view const& v, stream_token ready,
-                                                     bool is_shareable) noexcept {
-    return {
-        .device = v.device(), .bits = v.flags(), .type = v.dtype(), .ready_on = ready, .is_shareable = is_shareable};
+/// Returns the properties of a view whose data is ready on `ready`. `Array`: the type of its owner, whose traits may add
+/// properties; managed_tensor for a tensor.
+template <class Array = managed_tensor>
+[[nodiscard]] FERRY_ALWAYS_INLINE tensor_properties properties_of(tensor_view const& v, stream_token ready,
+                                                                  bool is_shareable) noexcept {
+    return {.device = v.device(),
+            .bits = v.flags(),
+            .type = v.dtype(),
+            .ready_on = ready,
+            .is_shareable = is_shareable,
+            .is_behind_event = has_ready_event<Array>};
 }
 
 /// Returns the decision about a view whose data is ready on `ready`, for a consumer: managed_tensor, or an array whose
-/// traits state which elements it supports.
-template <class Consumer>
+/// traits state which elements it supports. `Array`: see `properties_of`.
+template <class Consumer, class Array = managed_tensor>
 [[nodiscard]] FERRY_ALWAYS_INLINE decision decide(tensor_view const& v, stream_token ready, bool is_shareable,
                                                   request const& req) noexcept {
-    auto props = properties_of(v, ready, is_shareable);
+    auto props = properties_of<Array>(v, ready, is_shareable);
     if constexpr (accepts_padded<Consumer>) return negotiate(props, req);
     // mutant: r13_padded_consumer
     props.is_describable = !v.is_padded() || !is_packed(v.dtype());

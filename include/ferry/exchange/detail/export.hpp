@@ -24,11 +24,44 @@
 
 namespace ferry::inline v0::detail {
 
-/// Returns the stream of pending work on the array, or none if its traits do not define `ready_on`.
+/// Returns the stream of pending work on the array, or none if its traits do not define `ready_on` or return an event.
 template <class Array>
 [[nodiscard]] stream_token ready_on([[maybe_unused]] Array const& a) {
     if constexpr (has_ready_on<Array>) return array_traits<std::remove_cv_t<Array>>::ready_on(a);
     else return {};
+}
+
+/// Carries out the wait of a decision for an array whose `ready_on` returns an event, and removes it from the decision.
+/// Does nothing for other arrays. `dev`: device of the array.
+template <class Array, class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE bool wait_for_array([[maybe_unused]] Array const& a, [[maybe_unused]] decision& d,
+                                                      [[maybe_unused]] device dev, [[maybe_unused]] BackEnd& b,
+                                                      [[maybe_unused]] reporter r) {
+    if constexpr (has_ready_event<Array>) {
+        if (!check_decision(d, dev, b, r)) return false;
+        if (d.wait == wait::none) return true;
+        auto const event = array_traits<std::remove_cv_t<Array>>::ready_on(a);
+        if (!perform(r, [&] { return wait_for_event(b, event, dev, d.on); })) return false;  // mutant: r43_event
+        d.wait = wait::none;
+    }
+    return true;
+}
+
+/// Returns a stream on which the array is ready, for interfaces that have no events: its own stream, or else the default
+/// stream of its device, which waits for the event. For a device without a default stream, the host waits.
+template <class Array, class BackEnd>
+[[nodiscard]] stream_token ready_stream(Array const& a, [[maybe_unused]] BackEnd& b, [[maybe_unused]] reporter r) {
+    if constexpr (has_ready_event<Array>) {
+        device const dev = view_of(a).device();
+        if (dev.type == device_type::cpu) return already_ready;
+        stream_token const on = default_stream(dev);
+        auto const event = array_traits<std::remove_cv_t<Array>>::ready_on(a);
+        // mutant: r43_event_of_default_stream
+        static_cast<void>(perform(r, [&] { return wait_for_event(b, event, dev, on); }));
+        return on.names_stream() ? on : already_ready;
+    } else {
+        return detail::ready_on(a);
+    }
 }
 
 /// Whether the argument is an lvalue or can be moved. A const rvalue cannot be moved: its elements would be copied.
@@ -136,7 +169,8 @@ template <class Consumer, class Array, class BackEnd>
         "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
         "or share this one by passing it without std::move");
     if (!check_lanes<Consumer>(v, r)) return {};
-    auto const d = decide<Consumer>(v, ready, can_share, req);
+    auto d = decide<Consumer, std::remove_reference_t<Array>>(v, ready, can_share, req);
+    if (!wait_for_array(array, d, v.device(), b, r)) return {};
     return trusted::adopt(export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, r));
 }
 

@@ -70,6 +70,23 @@ template <class BackEnd>
     return perform(r, [&] { return b.order(from, to); });
 }
 
+/// A back end that can wait for an event of type E, and an event that can make a stream wait for it; see `ready_event`.
+template <class B, class E>
+concept waits_for = requires(B& b, E const& e, device d, stream_token on) { b.wait_for_event(e, d, on); };
+template <class E>
+concept waits_itself = requires(E const& e, device d, stream_token on) { e.wait_for_event(d, on); };
+
+/// Makes later work on `on` wait for an event; without a stream, the host waits.
+template <class B, class E>
+decltype(auto) wait_for_event(B& b, E const& e, device d, stream_token on) {
+    static_assert(waits_for<B, E> || waits_itself<E>,
+                  "ferry: the back end cannot wait for the event that array_traits<T>::ready_on returns: add a member "
+                  "wait_for_event(ferry::device, ferry::stream_token) const to the event, or "
+                  "wait_for_event(event, ferry::device, ferry::stream_token) to the back end");
+    if constexpr (waits_for<B, E>) return b.wait_for_event(e, d, on);
+    else if constexpr (waits_itself<E>) return e.wait_for_event(d, on);
+}
+
 /// Calls `copy` of a back end. Sets `is_complete` to the returned bool, or to false when `copy` returns nothing.
 template <back_end B>
 [[nodiscard]] bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from,

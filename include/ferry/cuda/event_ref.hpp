@@ -1,0 +1,52 @@
+// ferry: a non-owning reference to a CUDA event, for arrays whose data is ready behind an event.
+#pragma once
+
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/error.hpp>
+#include <ferry/cuda/event.hpp>
+#include <ferry/cuda/stream.hpp>
+
+namespace ferry::inline v0::cuda {
+namespace detail {
+
+/// Makes later work on `on` wait for an event of any device. Without a stream, blocks the host until the event has
+/// completed.
+inline void wait_for_event(cudaEvent_t e, stream_token on, char const* api) {
+    if (!on.names_stream()) return wait(e);  // mutant: cuda_arrow_host_wait
+    require_stream(on, api);
+    on_device_of(on, [&](cudaStream_t s) {
+        require_no_capture(s, api);
+        check(cudaStreamWaitEvent(s, e, 0), "cudaStreamWaitEvent");  // mutant: cuda_arrow_wait
+    });
+}
+
+}  // namespace detail
+
+/// A reference to an event of the caller, which array_traits<T>::ready_on may return (`ferry::ready_event`).
+class event_ref {
+   public:
+    /// Constructs a reference.
+    ///
+    /// \param handle  event, which must exist until `ready_on`'s caller has waited for it; not null
+    explicit event_ref(cudaEvent_t handle) noexcept : handle_{handle} {}
+
+    /// Makes later work on `on` wait for the event. Without a stream, blocks the host until the event has completed.
+    ///
+    /// \param on  CUDA stream of any device, or no stream
+    /// \throws error  errc::argument for a null event; errc::stream, capturing; errors of CUDA
+    void wait_for_event(device, stream_token on) const {
+        if (handle_ == nullptr)
+            ferry::detail::fail(errc::argument, "ferry::cuda::event_ref",
+                                message{"the cudaEvent_t is null: return an event from array_traits<T>::ready_on"});
+        detail::wait_for_event(handle_, on, "ferry::cuda::event_ref");
+    }
+
+   private:
+    cudaEvent_t handle_;
+};
+
+}  // namespace ferry::inline v0::cuda
