@@ -32,6 +32,7 @@ struct ferry::array_traits<ahead> {
 TEST_CASE("cuda R43: an export waits for the event of the array, and not for later work on its stream") {
     for (auto const where : cuda_memory)
         for (auto const policy : {copy_policy::if_needed, copy_policy::always}) {
+            if (where == pinned && policy == copy_policy::always) continue;  // the host copies
             test_stream const theirs, ours;
             auto const array = make_poisoned(where, {1000});
             load_kernels();
@@ -39,13 +40,14 @@ TEST_CASE("cuda R43: an export waits for the event of the array, and not for lat
             gate first{theirs.get()};
             iota(array.first(), array.size(), theirs.get());
             ready.record(theirs.get());
-            gate const next{theirs.get()};
+            gate next{theirs.get()};
             auto const got = ferry::to_dlpack(ahead{array, ready.get()}, {.copy = policy, .stream = ours.token()},
                                               ferry::cuda::system);
             CHECK_GATED(!first.is_open());
             first.open();
             ours.finish();
             CHECK_GATED(!next.is_open());
+            next.open();  // the release of managed memory synchronises the device
             CHECK(is_iota(got.view()));
         }
 }
@@ -58,12 +60,14 @@ TEST_CASE("cuda R48: the host waits for the event of an array that is copied to 
     gate first{theirs.get()};
     iota(array.first(), array.size(), theirs.get());
     ready.record(theirs.get());
-    gate const next{theirs.get()};
+    gate next{theirs.get()};
     {
         opener const later{first};
-        CHECK(is_iota_on_host(ferry::to_host(ahead{array, ready.get()}, ferry::cuda::system).view()));
+        auto const here = ferry::to_host(ahead{array, ready.get()}, ferry::cuda::system);
+        CHECK(is_iota_on_host(here.view()));
     }
     CHECK_GATED(!next.is_open());
+    next.open();
     fails(errc::argument, [&] { (void)ferry::to_dlpack(ahead{array, nullptr}, {}, ferry::cuda::system); },
           {"the cudaEvent_t is null"});
 }
