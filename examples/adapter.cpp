@@ -105,6 +105,12 @@ int waiting_streams = 0;
 void make_stream_wait(std::uintptr_t, sdk_event const*) { ++waiting_streams; }
 void make_host_wait(sdk_event const*) {}
 
+struct sdk_pool {
+    float memory[8] = {};
+    std::uintptr_t stream = 0;
+    float* allocate(std::int64_t, std::uintptr_t on) { return stream = on, memory; }
+} pool;
+
 struct frame {
     float* data;
     std::int64_t count;
@@ -127,6 +133,24 @@ struct ferry::array_traits<frame> {
     static frame_ready ready_on(frame const& f) { return {f.done}; }  // optional: without it, pass a stream_token
 };
 // [/event]
+
+struct pooled {
+    float* data;
+    std::int64_t count;
+    ferry::device place;
+};
+
+template <>
+struct ferry::array_traits<pooled> {
+    static inplace_view<1> view(pooled const& p) { return {p.data, {p.count}, {}, p.place}; }
+    static pooled share(pooled const& p) { return p; }
+    // [allocate]
+    // `on` is optional: without it, any stream may use the memory as soon as allocate returns.
+    static pooled allocate(data_type, shape_view shape, device d, stream_token on) {
+        return {pool.allocate(shape[0], on.native_handle()), shape[0], d};
+    }
+    // [/allocate]
+};
 
 struct matrix {
     std::shared_ptr<void> owner;
@@ -202,6 +226,9 @@ int main() {
     assert(waiting_streams == 0);
     static_cast<void>(ferry::to_dlpack(f, {.stream = ferry::stream_token::from_cuda_handle(std::uintptr_t{64})}, sdk));
     assert(waiting_streams == 1);
+    pooled const p{pixels, 6, ferry::cpu};
+    auto const in_pool = ferry::to_dlpack(p, {.copy = ferry::copy_policy::always});
+    assert(in_pool.view().data() == pool.memory && pool.memory[5] == 6 && pool.stream == 0);
 
     auto numbers = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5, 6});
     matrix m{numbers, numbers->data(), {2, 3}, {3, 1}};

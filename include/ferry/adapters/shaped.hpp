@@ -35,7 +35,7 @@ namespace ferry::inline v0 {
 /// - `stream_token ready_on(Owner const&)`: as `array_traits<T>::ready_on`, which may return an event; for
 ///   handles to device memory
 /// - `Owner adopt(managed_tensor)`, `Owner adopt(managed_tensor, stream_token)` and
-///   `Owner allocate(data_type, shape_view, device)`: as in `array_traits<T>`
+///   `Owner allocate(data_type, shape_view, device)`, also with a stream_token: as in `array_traits<T>`
 template <class Owner>
 struct shaped_traits;
 
@@ -175,13 +175,19 @@ struct adoption_of_shaped<Owner> {
     }
 };
 
+template <class Owner, class... Stream>
+concept shaped_allocates =
+    requires(data_type t, shape_view s, device d, Stream... on) { shaped_traits<Owner>::allocate(t, s, d, on...); };
+
 template <class Owner>
 struct allocation_of_shaped {};
 template <class Owner>
-    requires requires(data_type t, shape_view s, device d) { shaped_traits<Owner>::allocate(t, s, d); }
+    requires(shaped_allocates<Owner> || shaped_allocates<Owner, stream_token>)
 struct allocation_of_shaped<Owner> {
-    static shaped<Owner> allocate(data_type type, shape_view shape, device d) {
-        return shaped<Owner>{shaped_traits<Owner>::allocate(type, shape, d)};
+    template <std::same_as<stream_token>... Stream>
+        requires shaped_allocates<Owner, Stream...>
+    static shaped<Owner> allocate(data_type type, shape_view shape, device d, Stream... on) {
+        return shaped<Owner>{shaped_traits<Owner>::allocate(type, shape, d, on...)};
     }
 };
 

@@ -46,9 +46,10 @@ outcome check_never(box<Array>& a, sample const& s) {
 /// Calls array_traits<T>::allocate, and throws the error of a result that it returns.
 template <class Array>
 [[nodiscard]] Array allocated(data_type type, shape_view shape, device dev) {
-    if constexpr (ferry::detail::is_result<decltype(array_traits<Array>::allocate(type, shape, dev))>)
-        return array_traits<Array>::allocate(type, shape, dev).value();
-    else return array_traits<Array>::allocate(type, shape, dev);
+    using fresh = decltype(ferry::detail::allocate_array<Array>(type, shape, dev, {}));
+    if constexpr (ferry::detail::is_result<fresh>)
+        return ferry::detail::allocate_array<Array>(type, shape, dev, {}).value();
+    else return ferry::detail::allocate_array<Array>(type, shape, dev, {});
 }
 
 /// Calls `f(box&, sample const&)` with an array that array_traits<T>::allocate returns, for each type and shape that it

@@ -30,10 +30,11 @@ namespace ferry::inline v0 {
 ///   calls the one with two parameters.
 /// - `T allocate(data_type, shape_view, device)`: returns a new compact array on that device for copies. Work on any
 ///   stream may write to the array immediately: no earlier work on its memory may be pending. Fails for unsupported
-///   devices.
-/// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready. It may
-///   instead return an event behind which the data is ready (`ready_event`); ferry then calls it only if a stream or
-///   the host must wait, and the consumer does not wait for later work on the array's stream.
+///   devices. With a fourth parameter, `T allocate(data_type, shape_view, device, stream_token)`, it receives the
+///   stream that first writes to the array, or no stream; only work on that stream may write to the array immediately.
+/// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready. It
+///   may instead return an event behind which the data is ready (`ready_event`); ferry then calls it only if a stream
+///   or the host must wait, and the consumer does not wait for later work on the array's stream.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
 /// - `ferry::device device(T const&)`: returns the device of the elements of an array, without a view; if it is absent,
 ///   ferry calls `view`. Within the specialisation, the unqualified name `device` refers to this member: write
@@ -154,12 +155,40 @@ concept has_ready_event = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> ready_event;
 };
 
-/// array_traits<T>::allocate returns a new array for a copy. It need not support every device.
+/// array_traits<T>::allocate receives the stream that first writes to the array, for stream-ordered memory pools. It
+/// need not support every device.
 template <class Array>
-concept allocates = viewable<Array> && requires(data_type t, shape_view s, device d) {
-    requires std::same_as<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::allocate(t, s, d))>,
+concept allocates_with_stream = viewable<Array> && requires(data_type t, shape_view s, device d, stream_token on) {
+    requires std::same_as<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::allocate(t, s, d, on))>,
                           std::remove_cv_t<Array>>;
 };
+
+/// array_traits<T>::allocate returns a new array for a copy. It need not support every device, and need not have the
+/// fourth parameter.
+template <class Array>
+concept allocates =
+    allocates_with_stream<Array> || (viewable<Array> && requires(data_type t, shape_view s, device d) {
+        requires std::same_as<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::allocate(t, s, d))>,
+                              std::remove_cv_t<Array>>;
+    });
+
+namespace detail {
+
+/// Calls array_traits<Array>::allocate, and passes the stream that first writes to the array if it has that parameter.
+template <allocates Array>
+[[nodiscard]] auto allocate_array(data_type type, shape_view shape, device dev, [[maybe_unused]] stream_token on) {
+    if constexpr (allocates_with_stream<Array>)
+        return array_traits<Array>::allocate(type, shape, dev, on);  // mutant: allocate_stream
+    else return array_traits<Array>::allocate(type, shape, dev);
+}
+
+/// `allocate` can be called with a stream, regardless of its return type.
+template <class T>
+concept declares_stream_of_allocate = requires(data_type t, shape_view s, device d, stream_token on) {
+    array_traits<T>::allocate(t, s, d, on);
+};
+
+}  // namespace detail
 
 /// array_traits<T>::adopt takes a tensor and the stream on which its data is ready. T need not use that stream
 /// for its work.

@@ -51,7 +51,7 @@ struct FERRY_HIDDEN exchange_table {
             BackEnd b{};
             if constexpr (allocates<T>) {
                 static_cast<void>(ferry::detail::check_lanes<T>(v, {api, where}));
-                auto fresh = array_traits<T>::allocate(v.dtype(), v.shape(), v.device());
+                auto fresh = ferry::detail::allocate_array<T>(v.dtype(), v.shape(), v.device(), {});
                 static_cast<void>(ferry::detail::check_result(fresh, {api, where}));
                 *out = ferry::detail::make_raw<DLManagedTensorVersioned>(
                     std::move(ferry::detail::unwrapped(fresh)), ferry::detail::describe, v.device(), flags::none,

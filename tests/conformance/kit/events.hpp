@@ -50,7 +50,7 @@ struct ferry::array_traits<events::array> {
         a.ready = {gpu, gpu->record_event(a.device, ready)};
         return a;
     }
-    static array allocate(data_type t, shape_view s, device d) { return {base::allocate(t, s, d)}; }
+    static array allocate(data_type t, shape_view s, device d, stream_token) { return {base::allocate(t, s, d)}; }
     static events::event ready_on(array const& a) { return a.ready; }
     static stream_token current_stream(device d) { return base::current_stream(d); }
 };

@@ -99,6 +99,19 @@ TEST_CASE("R43: an adapter whose event does not follow the producer's work is re
     }
 }
 
+TEST_CASE("R12, R40: an adapter whose allocate takes a stream and is faulty is reported") {
+    auto const broken = [](library::fault fault) {
+        library::now = fault;
+        judged const found = judge<events::array>(events::maker{});
+        library::now = library::fault::none;
+        INFO(found.told);
+        CHECK(!static_cast<bool>(found.sum));
+        return found.broken;
+    };
+    CHECK(broken(library::fault::allocate_same_memory).contains("R12 allocate_fresh"));
+    CHECK(broken(library::fault::allocate_anywhere).contains("R40 allocate_device"));
+}
+
 TEST_CASE("R7, R11: faulty arrays that own their elements are reported") {
     auto const broken = []<owners::fault Fault>(std::integral_constant<owners::fault, Fault>) {
         using matrix = owners::matrix<Fault>;

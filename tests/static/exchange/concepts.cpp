@@ -31,6 +31,9 @@ struct adopts_told_by_const_reference {};
 struct adopts_handle {};
 struct fresh {};
 struct fresh_elsewhere {};
+struct fresh_on_stream {};
+struct event {};
+struct ahead {};
 struct vectors {};
 struct no_vectors {};
 struct member {
@@ -119,6 +122,15 @@ struct ferry::array_traits<fresh> {
     static fresh allocate(data_type, shape_view, device);
 };
 template <>
+struct ferry::array_traits<fresh_on_stream> {
+    static tensor_view view(fresh_on_stream const&);
+    static fresh_on_stream allocate(data_type, shape_view, device, stream_token);
+};
+template <>
+struct ferry::array_traits<ahead> {
+    static event ready_on(ahead const&);
+};
+template <>
 struct ferry::array_traits<fresh_elsewhere> {
     static tensor_view view(fresh_elsewhere const&);
     static int allocate(data_type, shape_view, device);
@@ -167,6 +179,10 @@ static_assert(ferry::has_ready_on<streams> && ferry::has_ready_on<streams const>
 static_assert(!ferry::has_ready_on<streams_by_number> && !ferry::has_ready_on<both>);
 static_assert(ferry::has_current_stream<streams> && !ferry::has_current_stream<streams_by_number> &&
               !ferry::has_current_stream<managed_tensor>);
+static_assert(ferry::allocates<fresh_on_stream> && ferry::allocates_with_stream<fresh_on_stream> &&
+              !ferry::allocates_with_stream<fresh>);
+static_assert(ferry::has_ready_event<ahead> && !ferry::has_ready_on<ahead> && !ferry::has_ready_event<streams> &&
+              !ferry::has_ready_event<streams_by_number> && !ferry::has_ready_event<both>);
 static_assert(ferry::allocates<fresh> && !ferry::allocates<fresh_elsewhere> && !ferry::allocates<both> &&
               !ferry::allocates<managed_tensor>);
 

@@ -276,7 +276,7 @@ TEST_CASE("R43: the consumer's stream waits for an event, or the host does, wher
         auto const copied = negotiate(p, {.copy = copy_policy::always, .stream = own});
         CHECK((copied.action == action::copy && copied.wait == wait::order && copied.on == own));
         auto const unsaid = negotiate(p, {});
-        CHECK(unsaid.how == (has_default ? wait::order : wait::host));
+        CHECK(unsaid.wait == (has_default ? wait::order : wait::host));
         CHECK(unsaid.on == (has_default ? legacy_stream : none));
         CHECK(negotiate(p, {.stream = no_sync}).wait == wait::none);
         auto const read = negotiate(p, {.copy = copy_policy::always, .stream = no_sync});

@@ -4,6 +4,8 @@
 #define WORLDS support::sim_world
 #include <support/exchange_suite.hpp>
 
+#include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace {
@@ -11,6 +13,13 @@ namespace {
 /// Refers to an array that belongs to the caller.
 struct array_reference {
     support::sim_array const* array;
+};
+
+/// An array in memory of a pool that is ordered on a stream.
+struct pooled {
+    support::sim_array array;
+    static inline support::sim_system* pool = nullptr;
+    static inline ferry::stream_token on{};
 };
 
 /// A consumer with a current stream, which also receives the stream on which a tensor is ready.
@@ -33,6 +42,46 @@ struct ferry::array_traits<array_reference> {
     static tensor_view view(array_reference const& a) { return array_traits<support::sim_array>::view(*a.array); }
     static stream_token ready_on(array_reference const& a) { return a.array->ready_on; }
 };
+
+template <>
+struct ferry::array_traits<pooled> {
+    static tensor_view view(pooled& a) { return array_traits<support::sim_array>::view(a.array); }
+    static tensor_view view(pooled const& a) { return array_traits<support::sim_array>::view(a.array); }
+    static pooled share(pooled const& a) { return a; }
+    static stream_token ready_on(pooled const& a) { return a.array.ready_on; }
+    static pooled allocate(data_type, shape_view shape, device d, stream_token on) {
+        pooled::on = on;
+        auto const bytes = static_cast<std::size_t>(shape[0] * shape[1]) * sizeof(float);
+        return {{std::make_shared<support::sim_memory>(pooled::pool->make_memory(d, bytes)),
+                 {shape.begin(), shape.end()},
+                 {},
+                 d,
+                 on}};
+    }
+};
+
+TEST_CASE("R53: allocate receives the stream that writes the copy, if it has a parameter for it") {
+    using namespace support;
+    sim_world w;
+    pooled::pool = &w.back_end;
+    auto theirs = w.closed(sim_world::gpu, w.theirs);
+    pooled const array{theirs.array};
+    auto const on_ours = ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = w.ours}, w.back_end);
+    CHECK(pooled::on == w.ours);
+    auto const unordered =
+        ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = ferry::already_ready}, w.back_end);
+    CHECK(pooled::on == w.theirs);
+    theirs.gate.open();
+    w.finish(w.ours);
+    CHECK(w.value(on_ours.view(), 5) == 6.0f);
+    auto const pinned = ferry::to_dlpack(array, {.device = sim_world::pinned}, w.back_end);
+    CHECK(pooled::on == w.theirs);  // the host waits for it
+    pooled const here{{std::make_shared<sim_memory>(w.back_end.make_memory(sim_world::pinned, 8)), {1, 2}, {},
+                       sim_world::pinned, ferry::already_ready}};
+    static_cast<void>(ferry::to_dlpack(here, {.copy = copy_policy::always}, w.back_end));
+    CHECK(pooled::on.is_none());
+    w.finish(w.theirs);
+}
 
 TEST_CASE("R50: a queued copy of an rvalue that does not own its elements reads them until the copy has run") {
     using namespace support;

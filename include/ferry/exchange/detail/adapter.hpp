@@ -102,10 +102,11 @@ consteval bool is_sound() {
     static_assert(
         described,
         "ferry: array_traits<T>::allocate needs array_traits<T>::view, which describes the new memory: add static tensor_view view(T&)");
-    constexpr bool allocate = !declares_allocate<T> || !described || allocates<T>;
+    constexpr bool allocate = !declares_allocate<T> || !described ||
+                              (allocates<T> && (!declares_stream_of_allocate<T> || allocates_with_stream<T>));
     static_assert(
         allocate,
-        "ferry: array_traits<T>::allocate must be public, static T allocate(ferry::data_type, ferry::shape_view, ferry::device), with its parameters in this order, and return T by value");
+        "ferry: array_traits<T>::allocate must be public, static T allocate(ferry::data_type, ferry::shape_view, ferry::device), with its parameters in this order and optionally a ferry::stream_token, and return T by value");
     constexpr bool ready_on = !declares_ready_on<T> || has_ready_on<T> || has_ready_event<T>;
     static_assert(
         ready_on,

@@ -22,8 +22,8 @@
 
 namespace ferry::inline v0::detail {
 
-/// Returns the properties of a view whose data is ready on `ready`. `Array`: the type of its owner, whose traits may add
-/// properties; managed_tensor for a tensor.
+/// Returns the properties of a view whose data is ready on `ready`. `Array`: the type of its owner, whose traits may
+/// add properties; managed_tensor for a tensor.
 template <class Array = managed_tensor>
 [[nodiscard]] FERRY_ALWAYS_INLINE tensor_properties properties_of(tensor_view const& v, stream_token ready,
                                                                   bool is_shareable) noexcept {
@@ -194,7 +194,7 @@ template <managed_struct Raw, class Array, class BackEnd, class Share>
             return copy_into<Raw>(std::move(unwrapped(memory)), view_of_memory, v, d, ready_on, b, source, r);
         };
         if constexpr (allocates<Array>) {
-            return copy(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), describe);
+            return copy(allocate_array<Array>(v.dtype(), v.shape(), d.to, d.on), describe);
         } else {
             auto const packing = d.bits & flags::subbyte_padded;
             tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(), {}, d.to, packing};

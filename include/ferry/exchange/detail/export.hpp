@@ -47,8 +47,8 @@ template <class Array, class BackEnd>
     return true;
 }
 
-/// Returns a stream on which the array is ready, for interfaces that have no events: its own stream, or else the default
-/// stream of its device, which waits for the event. For a device without a default stream, the host waits.
+/// Returns a stream on which the array is ready, for interfaces that have no events: its own stream, or else the
+/// default stream of its device, which waits for the event. For a device without a default stream, the host waits.
 template <class Array, class BackEnd>
 [[nodiscard]] stream_token ready_stream(Array const& a, [[maybe_unused]] BackEnd& b, [[maybe_unused]] reporter r) {
     if constexpr (has_ready_event<Array>) {
