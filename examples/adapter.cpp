@@ -238,6 +238,12 @@ int main() {
     matrix back = ferry::from_dlpack<matrix>(std::move(out));          // adopt: the same memory
     matrix copy = ferry::from_dlpack<matrix>(m, {.copy = ferry::copy_policy::always});
     // [/exchange]
+    matrix const columns{numbers, numbers->data(), {3, 2}, {1, 3}};
+    // [order]
+    auto const kept = ferry::to_dlpack(columns, {.copy = ferry::copy_policy::always});  // column-major, as the source
+    auto const in_rows = ferry::to_dlpack(columns, {.copy = ferry::copy_policy::always, .layout = ferry::layout::contiguous});
+    // [/order]
+    assert(kept.view().is_contiguous(ferry::contiguity::column_major) && in_rows.view().is_contiguous());
     assert(back.data == m.data && copy.data != m.data && copy.data[5] == 6);
 
     try {

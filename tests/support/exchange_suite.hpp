@@ -498,7 +498,8 @@ TEST_CASE_TEMPLATE("R53: a strided array on a device is copied to a compact one,
     theirs.gate.open();
     theirs.array.shape = {4, 3};
     theirs.array.strides = {1, 4};
-    auto const got = ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end);
+    request const row_major{.device = ferry::cpu, .layout = ferry::layout::contiguous};
+    auto const got = ferry::to_dlpack(theirs.array, row_major, w.back_end);
     w.probe([](auto& sim) { CHECK(sim.calls(verb::copy) == 1); });
     auto const values = got.template as<float, 2, ferry::access_from::host, ferry::layout::contiguous>();
     for (int i = 0; i < 4; ++i)

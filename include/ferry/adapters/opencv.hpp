@@ -170,7 +170,8 @@ struct shaped_traits<cv::Mat> {
                              message{"the stride of dimension "}
                                  << i << " is " << step
                                  << ", expected rows that do not overlap, in row-major order, and a dense innermost "
-                                    "dimension: import with ferry::copy_policy::always");
+                                    "dimension: import with ferry::copy_policy::always and "
+                                    "ferry::layout::contiguous");
             steps[i] = static_cast<std::size_t>(step) * (v.dtype().bits / 8u);
             compact = step * (v.extent(i) > 0 ? v.extent(i) : 1);
         }

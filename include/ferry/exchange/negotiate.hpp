@@ -10,6 +10,7 @@
 #include <ferry/config.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
+#include <ferry/tensor/layout.hpp>
 
 #include <cstdint>
 
@@ -54,6 +55,7 @@ struct decision {
     flags bits = flags::none;    ///< flags of the result
     errc reason = errc::ok;      ///< error code of a refusal
     char const* text = nullptr;  ///< error text of a refusal: what is wrong, what was expected, and what to do
+    ferry::layout layout = ferry::layout::strided;  ///< layout of a copy, see `request`
 
     friend constexpr bool operator==(decision const&, decision const&) = default;
 };
@@ -169,6 +171,7 @@ namespace detail {
                           "array_traits::share or array_traits::owns, or request a copy");
         }
         d.action = action::copy;
+        d.layout = req.layout;
     }
 
     // The wait (R43, R48, R49).

@@ -4,6 +4,7 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/base/version.hpp>
+#include <ferry/tensor/layout.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -28,6 +29,9 @@ struct request {
     stream_token stream{};
     /// The newest version that the consumer supports; version::legacy requests the unversioned struct (R57).
     version max_version = version::current;
+    /// The layout of a copy that ferry makes. layout::strided: in the order of a dense source, for example
+    /// column-major, and row-major if the source has gaps; layout::contiguous: row-major. Does not cause a copy.
+    ferry::layout layout = ferry::layout::strided;
 };
 
 }  // namespace ferry::inline v0

@@ -26,7 +26,10 @@ namespace ferry::inline v0 {
 /// copied; an export that would share it fails with errc::not_shareable (D13, `array_traits<T>::owns`). An lvalue is
 /// shared by array_traits<T>::share, any number of times (R59); without `share` it can be moved, copied
 /// (copy_policy::always) or borrowed (`borrow`). A shared tensor is read-only if the view of the array, or
-/// of the result of `share`, is read-only (R11). A copy is compact and writable, and has the flag is_copied (R12).
+/// of the result of `share`, is read-only (R11). A copy is writable and has the flag is_copied (R12). Its elements are
+/// in the order of a dense source, for example column-major; row-major if the source has gaps, or repeated, packed or
+/// reversed elements, and with layout::contiguous in the request. array_traits<T>::allocate determines the order of the
+/// arrays that it returns.
 ///
 /// An export with a stream in the request orders that stream after array_traits<T>::ready_on and does not block (R43).
 /// The data is complete on return if the requested device is the CPU, or if the requested memory is pinned or managed
@@ -123,8 +126,8 @@ template <class BackEnd = host_back_end const&>
 /// Copies the elements of a view, or of a tensor that the caller keeps, to new memory (R53). A view has no owner, so it
 /// cannot be shared.
 ///
-/// The copy is compact and writable, and has the flag is_copied (R12). Without a stream in the request, it is complete
-/// on return; otherwise, the function synchronises like the overload for arrays.
+/// The copy is writable, has the flag is_copied (R12), and its order is that of the overload for arrays. Without a
+/// stream in the request, it is complete on return; otherwise, the function synchronises like the overload for arrays.
 ///
 /// \param kept      view, or managed_tensor; with a stream in the request, its memory must stay valid until the work on
 ///                  the stream is complete

@@ -77,10 +77,10 @@ struct deferred_import {
 };
 
 /// Imports an argument into `out`. Returns false if a copy is needed and `may_copy` or the options forbid it.
-/// copy_policy::always takes precedence over `may_copy`.
-template <class Options>
+/// copy_policy::always takes precedence over `may_copy`. `Layout`: layout of a copy that ferry makes.
+template <class Options, layout Layout = layout::strided>
 [[nodiscard]] bool import_argument(PyObject* x, bool may_copy, std::optional<managed_tensor>& out) {
-    request req{.copy = Options::copy};
+    request req{.copy = Options::copy, .layout = Layout};
     auto const import = [&] { return out.emplace(deferred_import<Options>{x, req}), true; };
     auto const refuse = [&] { return out.reset(), false; };
     if constexpr (Options::copy == copy_policy::always) {
@@ -166,7 +166,7 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
             if (auto const v = view_in_capsule(x);
                 v && !(is_match(*v) && (Options::moves || can_view_or_copy(*v, may_copy))))
                 return false;
-            if (!import_argument<Options>(x, may_copy, tensor_) || !is_match(tensor_->view()) ||
+            if (!import_argument<Options, Layout>(x, may_copy, tensor_) || !is_match(tensor_->view()) ||
                 !can_view_or_copy(tensor_->view(), may_copy))
                 return tensor_.reset(), false;
             if (!value) copy();
@@ -178,7 +178,7 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
 
    private:
     void copy() {
-        request req{.copy = copy_policy::always};
+        request req{.copy = copy_policy::always, .layout = Layout};
         auto const dev = tensor_->device();
         if constexpr (names_stream<Options>)
             if (dev.type != device_type::cpu) req.stream = Options::current_stream(dev);

@@ -77,7 +77,7 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
     if (to.strides == layout::contiguous && !v.is_contiguous())
         return report(r, errc::strides,
                       "the elements are not contiguous: use layout::strided, or request a copy with "
-                      "copy_policy::always");
+                      "copy_policy::always and layout::contiguous");
     if (v.data() == nullptr && count != 0) return report_invalid(v, r);  // R26
     if (!std::is_constant_evaluated() && count != 0 && reinterpret_cast<std::uintptr_t>(v.data()) % to.alignment != 0)
         return report(r, errc::alignment,

@@ -1,5 +1,6 @@
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/tensor/for_each.hpp>
 #include <support/allocation_failure.hpp>
 #include <support/counting_producer.hpp>
 #include <support/fails.hpp>
@@ -15,6 +16,7 @@
 #include <new>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -95,7 +97,7 @@ struct ferry::array_traits<throwing_share> {
 namespace {
 
 void check_copy(host_array& a, std::initializer_list<float> wanted) {
-    auto const copied = ferry::to_dlpack(a, {.copy = copy_policy::always});
+    auto const copied = ferry::to_dlpack(a, {.copy = copy_policy::always, .layout = ferry::layout::contiguous});
     CHECK(copied.is_copied());
     CHECK(!copied.is_read_only());
     CHECK(copied.view().is_contiguous());
@@ -136,6 +138,68 @@ TEST_CASE("R53: copies of every layout have the same elements (R25, R26, R28, R2
     check_copy(a.layout(7, 0, {}, {}), {7});                                             // 0-d
     check_copy(a.layout(0, 2, {0, 4}, {4, 1}), {});                                      // empty
     check_copy(a.layout(0, 3, {2, 3, 2}, {6, 2, 1}), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+}
+
+namespace {
+
+/// Copies an array without a requirement on the layout. Returns the copy's strides; checks its elements.
+std::vector<std::int64_t> strides_of_copy(host_array const& a) {
+    auto const copied = ferry::to_dlpack(a, {.copy = copy_policy::always});
+    auto const from = ferry::as<float const>(ferry::view_of(a)), to = copied.as<float const>();
+    std::vector<float> elements[2];
+    ferry::for_each(from, [&](float x) { elements[0].push_back(x); });
+    ferry::for_each(to, [&](float x) { elements[1].push_back(x); });
+    CHECK(elements[0] == elements[1]);
+    std::vector<std::int64_t> strides;
+    for (int i = 0; i < copied.rank(); ++i) strides.push_back(copied.view().stride(i));
+    return strides;
+}
+using steps = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("R53: a copy keeps the order of a dense source") {
+    host_array a;
+    CHECK(strides_of_copy(a.layout(0, 2, {3, 4}, {4, 1})) == steps{4, 1});
+    CHECK(strides_of_copy(a.layout(0, 2, {4, 3}, {1, 4})) == steps{1, 4});         // column-major
+    CHECK(strides_of_copy(a.layout(0, 3, {2, 2, 3}, {2, 1, 4})) == steps{2, 1, 4});  // permuted
+    CHECK(strides_of_copy(a.layout(0, 3, {2, 2, 3}, {3, 6, 1})) == steps{3, 6, 1});
+    CHECK(strides_of_copy(a.layout(0, 3, {4, 1, 3}, {1, 4, 4})) == steps{1, 4, 4});
+    auto const copied = ferry::to_dlpack(a.layout(0, 2, {4, 3}, {1, 4}), {.copy = copy_policy::always});
+    CHECK(std::equal(a.data, a.data + 12, static_cast<float const*>(copied.view().data())));  // the memory is the same
+}
+
+TEST_CASE("R28, R29, R53: a copy of elements with gaps, and of repeated or reversed elements, is row-major") {
+    host_array a;
+    CHECK(strides_of_copy(a.layout(0, 2, {2, 3}, {1, 4})) == steps{3, 1});   // gaps between the columns
+    CHECK(strides_of_copy(a.layout(0, 2, {3, 2}, {2, 6})) == steps{2, 1});   // gaps between the elements
+    CHECK(strides_of_copy(a.layout(11, 2, {4, 3}, {-1, -4})) == steps{3, 1});
+    CHECK(strides_of_copy(a.layout(3, 2, {4, 3}, {-1, 4})) == steps{3, 1});
+    CHECK(strides_of_copy(a.layout(0, 2, {3, 3}, {0, 1})) == steps{3, 1});
+    CHECK(strides_of_copy(a.layout(0, 2, {3, 3}, {1, 1})) == steps{3, 1});   // overlapping
+    unsigned char packed[3] = {0x21, 0x43, 0x65};
+    std::int64_t const extents[] = {2, 3}, strides[] = {1, 2};
+    ferry::tensor_view const v{static_cast<void*>(packed), {ferry::type_code::uint, 4}, extents, strides};
+    auto const copied = ferry::to_dlpack(v, {.copy = copy_policy::always});
+    CHECK(copied.view().is_contiguous());
+    CHECK(static_cast<unsigned char const*>(copied.view().data())[0] == 0x31);
+}
+
+TEST_CASE("R53: copies of views and tensors keep the order, and layout::contiguous in the request makes them row-major") {
+    host_array a;
+    auto const& v = ferry::view_of(a.layout(0, 2, {4, 3}, {1, 4}));
+    auto const of_view = ferry::to_dlpack(v, {.copy = copy_policy::always});
+    CHECK(of_view.view().is_contiguous(ferry::contiguity::column_major));
+    auto const of_tensor = ferry::to_dlpack(of_view, {.copy = copy_policy::always});
+    CHECK(of_tensor.view().is_contiguous(ferry::contiguity::column_major));
+    request const row_major{.copy = copy_policy::always, .layout = ferry::layout::contiguous};
+    auto const rows = ferry::to_dlpack(of_view, row_major);
+    CHECK(rows.view().is_contiguous());
+    CHECK(rows.as<float, 2>()(1, 2) == of_view.as<float, 2>()(1, 2));
+    auto shared = ferry::to_dlpack(std::move(a), {.layout = ferry::layout::contiguous});  // does not cause a copy
+    CHECK(!shared.is_copied());
+    auto const imported = ferry::from_dlpack<managed_tensor>(std::move(shared), row_major);
+    CHECK(imported.view().is_contiguous());
 }
 
 TEST_CASE("R28: negative strides are shared unchanged") {

@@ -71,12 +71,34 @@ struct copy_with_source {
     return host_copies && !b.reaches(dev) ? cpu : dev;  // mutant: r39_host_copies
 }
 
-/// Returns the view of memory that a back end allocated for a compact tensor. Not a lambda, so that exchanges share the
+/// Returns whether the elements are in memory without gaps, in any order of the dimensions.
+[[nodiscard]] inline bool is_dense(tensor_view const& v) noexcept {
+    std::int64_t step = 1;
+    for (int k = 0; k < v.rank(); ++k) {  // finds the dimension whose stride is `step`
+        if (v.extent(k) == 1) continue;
+        int i = 0;
+        while (i < v.rank() && (v.extent(i) == 1 || v.stride(i) != step)) ++i;
+        if (i == v.rank()) return false;
+        step *= v.extent(i);
+    }
+    return true;
+}
+
+/// Returns the strides of the copy of a view: those of a dense source, unless the decision requires the row-major
+/// order; otherwise implicit ones. A copy of packed elements is row-major.
+[[nodiscard]] inline strides_view strides_of_copy(tensor_view const& v, decision const& d) noexcept {
+    // mutant: copy_order_request, copy_order_packed, copy_order_gap
+    bool const keeps = d.layout == layout::strided && !v.is_contiguous() && !is_packed(v.dtype()) && is_dense(v);
+    return keeps ? v.strides() : strides_view{};
+}
+
+/// Returns the view of memory that a back end allocated for a dense tensor. Not a lambda, so that exchanges share the
 /// code of `copy_into`.
 struct describe_memory {
     tensor_view const& sized;  // its data is not used
     [[nodiscard]] tensor_view operator()(auto& memory) const noexcept {
-        return {static_cast<void*>(memory.data()), sized.dtype(), sized.shape(), {}, sized.device(), sized.flags()};
+        return {static_cast<void*>(memory.data()), sized.dtype(), sized.shape(), sized.strides(), sized.device(),
+                sized.flags()};
     }
 };
 
@@ -197,7 +219,8 @@ template <managed_struct Raw, class Array, class BackEnd, class Share>
             return copy(allocate_array<Array>(v.dtype(), v.shape(), d.to, d.on), describe);
         } else {
             auto const packing = d.bits & flags::subbyte_padded;
-            tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(), {}, d.to, packing};
+            tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(), strides_of_copy(v, d), d.to,
+                                    packing};
             return copy(b.allocate(d.to, static_cast<std::size_t>(sized.nbytes()), d.on), describe_memory{sized});
         }
     }
