@@ -134,6 +134,20 @@ struct ferry::array_traits<frame> {
 };
 // [/event]
 
+struct constant {
+    std::shared_ptr<float const> values;
+    std::int64_t count;
+};
+
+template <>
+struct ferry::array_traits<constant> {
+    static inplace_view<1> view(constant const& c) { return {c.values.get(), {c.count}}; }
+    // [lend_read_only]
+    static constant share(constant const& c) { return c; }
+    static constexpr bool lend_read_only = true;  // optional: without it, legacy consumers receive a copy
+    // [/lend_read_only]
+};
+
 struct pooled {
     float* data;
     std::int64_t count;
@@ -226,6 +240,12 @@ int main() {
     assert(waiting_streams == 0);
     static_cast<void>(ferry::to_dlpack(f, {.stream = ferry::stream_token::from_cuda_handle(std::uintptr_t{64})}, sdk));
     assert(waiting_streams == 1);
+    constant const two{std::make_shared<float const>(2.0f), 1};
+    assert(ferry::to_dlpack(two).is_read_only());
+    auto lent = ferry::to_dlpack(two, {.copy = ferry::copy_policy::never, .max_version = ferry::version::legacy});
+    DLManagedTensor* const legacy = lent.release_legacy();
+    assert(legacy->dl_tensor.data == two.values.get());
+    legacy->deleter(legacy);
     pooled const p{pixels, 6, ferry::cpu};
     auto const in_pool = ferry::to_dlpack(p, {.copy = ferry::copy_policy::always});
     assert(in_pool.view().data() == pool.memory && pool.memory[5] == 6 && pool.stream == 0);

@@ -102,12 +102,16 @@ outcome check_version(box<Array>& a, sample const& s) {
 }
 
 /// Checks that the legacy struct has the same elements, and that a read-only array is copied, or refused under
-/// copy_policy::never.
+/// copy_policy::never; with array_traits<T>::lend_read_only, that it is shared.
 template <class Array>
 outcome check_legacy(box<Array>& a, sample const& s) {
     bool const read_only = view_of(*a).is_read_only();
     if constexpr (shareable<Array>) {
-        if (read_only) {
+        if (read_only && lends_read_only<Array>) {
+            auto const lent = ferry::to_dlpack(*a, {.copy = copy_policy::never, .max_version = version::legacy});
+            if (lent.view().data() != view_of(*a).data())
+                return broken(message{} << s << " is read-only and lent to legacy consumers, but its memory was not shared");
+        } else if (read_only) {
             try {
                 static_cast<void>(ferry::to_dlpack(*a, {.copy = copy_policy::never, .max_version = version::legacy}));
                 return broken(message{} << s << " is read-only and was shared as a legacy tensor, which has no flags");

@@ -44,6 +44,9 @@ namespace ferry::inline v0 {
 ///   of a type own their elements, define a function: `static bool owns(T const&)`.
 /// - `static constexpr bool vector_elements`, `static constexpr bool padded_elements`: whether imports support short
 ///   vectors and padded sub-byte elements; see `accepts_vectors` and `accepts_padded`.
+/// - `static constexpr bool lend_read_only`: whether read-only arrays are shared with consumers that request the legacy
+///   struct, which has no flag for read-only data (R15); such consumers must not write. If it is absent or false, they
+///   receive a copy.
 ///
 /// To report failures without exceptions, `view`, `share`, `adopt` and `allocate` may return `result<R>` instead of the
 /// type R that is listed above.
@@ -148,6 +151,10 @@ template <class Array>
 concept has_device = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::device(a) } -> std::same_as<ferry::device>;
 };
+
+/// array_traits<T>::lend_read_only is true: read-only arrays are shared with legacy consumers. A view is not required.
+template <class Array>
+concept lends_read_only = requires { requires array_traits<std::remove_cv_t<Array>>::lend_read_only; };
 
 /// array_traits<T>::ready_on returns an event behind which the data is ready. Not required for host memory.
 template <class Array>

@@ -28,6 +28,8 @@ struct tensor_properties {
     /// Whether the data is ready behind an event; `ready_on` is then none. A decision to wait names the stream that
     /// waits for the event, or none if the host waits.
     bool is_behind_event = false;
+    /// Whether read-only data is shared with legacy consumers, whose struct has no flag for it.
+    bool lends_read_only = false;
     /// Whether DLPack can describe the layout and the consumer supports it. DLPack cannot describe packed data that
     /// begins within a byte (R21); some consumers do not support padded sub-byte elements (R13).
     bool is_describable = true;
@@ -146,8 +148,9 @@ namespace detail {
     // Share or copy (R53).
     bool const fresh = req.copy == copy_policy::always;
     bool const reachable = detail::is_reachable_as(props.device, d.to);
+    // R13, R15: the legacy struct has no flags
     // mutant: r13_legacy_padded, r13_r15_needs_flags
-    bool const needs_flags = legacy && (read_only || padded);  // R13, R15: the legacy struct has no flags
+    bool const needs_flags = legacy && ((read_only && !props.lends_read_only) || padded);
     // mutant: r21_describable, r53_always, r53_reachable, r55_shareable
     if (fresh || !reachable || needs_flags || !props.is_describable || !props.is_shareable) {
         if (req.copy == copy_policy::never) {  // mutant: r54_never
@@ -222,7 +225,8 @@ namespace detail {
     d.bits = props.bits & flags::subbyte_padded;
     // mutant: r12_is_copied, r13_copy_for_legacy
     if (d.action == action::copy) d.bits = (legacy ? flags::none : d.bits) | flags::is_copied;
-    else if (read_only) d.bits |= flags::read_only;  // mutant: r11_read_only
+    // mutant: r11_read_only, r15_lent_flag
+    else if (read_only && !(legacy && props.lends_read_only)) d.bits |= flags::read_only;
     d.stamp = legacy ? version::legacy : detail::stamp_for(props.type, d.bits, req.max_version);  // mutant: r57_legacy
     return d;
 }

@@ -40,6 +40,7 @@ template <>
 struct ferry::array_traits<events::array> {
     using base = array_traits<library::array>;
     using array = events::array;
+    static constexpr bool lend_read_only = true;
     static tensor_view view(array const& a) { return base::view(a); }
     static array share(array const& a) { return {base::share(a), a.ready}; }
     static array adopt(managed_tensor m, stream_token ready) {

@@ -99,7 +99,7 @@ TEST_CASE("R43: an adapter whose event does not follow the producer's work is re
     }
 }
 
-TEST_CASE("R12, R40: an adapter whose allocate takes a stream and is faulty is reported") {
+TEST_CASE("R12, R15, R40: an adapter whose allocate takes a stream, or that lends read-only data, is reported if faulty") {
     auto const broken = [](library::fault fault) {
         library::now = fault;
         judged const found = judge<events::array>(events::maker{});
@@ -110,6 +110,7 @@ TEST_CASE("R12, R40: an adapter whose allocate takes a stream and is faulty is r
     };
     CHECK(broken(library::fault::allocate_same_memory).contains("R12 allocate_fresh"));
     CHECK(broken(library::fault::allocate_anywhere).contains("R40 allocate_device"));
+    CHECK(broken(library::fault::share_copies).contains("R15 legacy_read_only"));
 }
 
 TEST_CASE("R7, R11: faulty arrays that own their elements are reported") {

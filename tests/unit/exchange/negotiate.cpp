@@ -353,6 +353,19 @@ TEST_CASE("R15: read-only data for a legacy consumer is copied for None and True
     CHECK(negotiate(p, {}).bits == flags::read_only);  // R11
 }
 
+TEST_CASE("R15: read-only data that its owner lends to legacy consumers is shared with them, without a flag") {
+    constexpr tensor_properties p{.bits = flags::read_only, .type = f32, .lends_read_only = true};
+    for (auto const policy : {copy_policy::if_needed, copy_policy::never}) {
+        auto const d = negotiate(p, {.copy = policy, .max_version = version::legacy});
+        CHECK((d.action == action::share && d.bits == flags::none && d.stamp == version::legacy));
+    }
+    CHECK(negotiate(p, {.copy = copy_policy::always, .max_version = version::legacy}).action == action::copy);
+    CHECK(negotiate(p, {}).bits == flags::read_only);  // R11
+    constexpr tensor_properties padded{
+        .bits = flags::read_only | flags::subbyte_padded, .type = f4, .lends_read_only = true};
+    CHECK(negotiate(padded, {.max_version = version::legacy}).action == action::copy);  // R13
+}
+
 TEST_CASE("R13: a legacy consumer receives packed copies of padded data") {
     constexpr tensor_properties p{.bits = flags::subbyte_padded, .type = f4};
     CHECK(negotiate(p, {.max_version = version::legacy}).bits == flags::is_copied);

@@ -71,6 +71,86 @@ ferry::managed_tensor exported(growing_array& a, ferry::python::export_arguments
 
 }  // namespace
 
+namespace {
+
+/// A constant that is lent to legacy consumers.
+struct constant {
+    std::shared_ptr<float const> value = std::make_shared<float const>(1.0F);
+};
+
+/// An array of the simulated device with an event, which counts how often it is asked.
+struct event {
+    support::sim_gate reached;
+    support::sim_system* sim;
+    void wait_for_event(ferry::device, ferry::stream_token on) const {
+        if (on.names_stream()) sim->queue(on, [gate = reached] { gate.pass(); });
+        else reached.pass();
+    }
+};
+struct ahead {
+    support::sim_array array;
+    event ready;
+    int* asked;
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<constant> {
+    static constexpr bool lend_read_only = true;
+    static tensor_view view(constant const& c) { return {c.value.get(), {}}; }
+    static constant share(constant const& c) { return c; }
+};
+template <>
+struct ferry::array_traits<ahead> {
+    static tensor_view view(ahead const& a) { return array_traits<support::sim_array>::view(a.array); }
+    static ahead share(ahead const& a) { return a; }
+    static event ready_on(ahead const& a) { return ++*a.asked, a.ready; }
+};
+
+TEST_CASE("R15: a read-only array that is lent to legacy consumers is shared in their capsule") {
+    support::start_python();
+    constant const c;
+    ferry::python::detail::export_arguments given;
+    given.copy = Py_False;
+    ferry::python::reference const capsule{ferry::python::detail::export_capsule(c, given, ferry::host_only)};
+    REQUIRE(capsule);
+    auto const* const raw = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
+    REQUIRE(raw != nullptr);
+    CHECK(raw->dl_tensor.data == c.value.get());
+}
+
+TEST_CASE("R43, R44: __dlpack__ asks for the event of an array only if a stream waits, and not for stream=-1") {
+    support::start_python();
+    for (auto const* const policy : {Py_False, Py_True}) {
+        support::sim_system sim{ferry::device_type::cuda};
+        auto const theirs = sim.make_stream(ferry::device_type::cuda), ours = sim.make_stream(ferry::device_type::cuda);
+        auto const gate = sim.close(theirs);
+        int asked = 0;
+        ahead array{support::make_array(sim, ferry::device_type::cuda, theirs, {4}), {{}, &sim}, &asked};
+        sim.queue(theirs, [reached = array.ready.reached] { reached.open(); });
+        auto const next = sim.close(theirs);
+        ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)}, no_sync{PyLong_FromLong(-1)},
+            stream{ferry::python::detail::to_number(ours)};
+        ferry::python::detail::export_arguments given;
+        given.max_version = version.get();
+        given.copy = const_cast<PyObject*>(policy);
+        given.stream = stream.get();
+        ferry::python::reference const ordered{ferry::python::detail::export_capsule(array, given, sim)};
+        CHECK(asked == 1);
+        CHECK(!gate.is_open());
+        gate.open();
+        sim.finish(ours);
+        CHECK(!next.is_open());
+        given.stream = no_sync.get();
+        given.copy = Py_False;
+        ferry::python::reference const unordered{ferry::python::detail::export_capsule(array, given, sim)};
+        CHECK(unordered);
+        CHECK(asked == 1);
+        next.open();
+    }
+}
+
 TEST_CASE("R52: the view is taken after the arguments have run what they run") {
     support::start_python();
     auto const number = growing_number();

@@ -25,7 +25,8 @@ concept is_unknown =
 /// Detects which names array_traits<T> declares: such a name is ambiguous in `with_every_name`. Also detects overload
 /// sets, templates and private members, whose address cannot be taken.
 struct every_name {
-    int view, share, adopt, allocate, ready_on, current_stream, device, owns, vector_elements, padded_elements;
+    int view, share, adopt, allocate, ready_on, current_stream, device, owns, vector_elements, padded_elements,
+        lend_read_only;
 };
 template <class T>
 struct with_every_name : array_traits<T>, every_name {};
@@ -56,6 +57,9 @@ concept declares_vector_elements = extensible<T> && !requires { &with_every_name
 template <class T>
 concept declares_padded_elements = extensible<T> && !requires { &with_every_name<T>::padded_elements; };
 
+template <class T>
+concept declares_lend_read_only = extensible<T> && !requires { &with_every_name<T>::lend_read_only; };
+
 /// `vector_elements` is a public constant of type bool. Its value may be true or false.
 template <class T>
 concept has_vector_elements = requires {
@@ -67,6 +71,13 @@ template <class T>
 concept has_padded_elements = requires {
     requires std::is_same_v<decltype(array_traits<T>::padded_elements), bool const>;
     typename std::bool_constant<array_traits<T>::padded_elements>;
+};
+
+/// The same for `lend_read_only`.
+template <class T>
+concept has_lend_read_only = requires {
+    requires std::is_same_v<decltype(array_traits<T>::lend_read_only), bool const>;
+    typename std::bool_constant<array_traits<T>::lend_read_only>;
 };
 
 /// `owns` is a public constant of type bool, or a public function bool(T const&). Its value may be true or false.
@@ -128,7 +139,11 @@ consteval bool is_sound() {
     static_assert(
         elements,
         "ferry: array_traits<T>::vector_elements and padded_elements must be public, static constexpr bool: true if imports support such elements");
-    return share && adopt && described && allocate && ready_on && current_stream && device && owns && elements;
+    constexpr bool lend = !declares_lend_read_only<T> || has_lend_read_only<T>;
+    static_assert(
+        lend,
+        "ferry: array_traits<T>::lend_read_only must be public, static constexpr bool: true if read-only arrays are shared with legacy consumers");
+    return lend && share && adopt && described && allocate && ready_on && current_stream && device && owns && elements;
 }
 
 /// Returns whether an array has a view and its adapter is valid.

@@ -32,7 +32,8 @@ template <class Array = managed_tensor>
             .type = v.dtype(),
             .ready_on = ready,
             .is_shareable = is_shareable,
-            .is_behind_event = has_ready_event<Array>};
+            .is_behind_event = has_ready_event<Array>,
+            .lends_read_only = lends_read_only<Array>};
 }
 
 /// Returns the decision about a view whose data is ready on `ready`, for a consumer: managed_tensor, or an array whose

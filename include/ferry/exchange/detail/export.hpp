@@ -112,8 +112,11 @@ template <managed_struct Raw, class Array>
         auto const described = describe(other);
         if (!check_result(described, r)) return nullptr;
         tensor_view const& v = unwrapped(described);
-        if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(v, r)) return nullptr;
-        bits |= v.flags() & flags::read_only;  // mutant: r11_weaker_handle
+        bool const is_lent = lends_read_only<std::remove_reference_t<Array>> && max.is_legacy();
+        flags const own = is_lent ? v.flags() & ~flags::read_only : v.flags();
+        if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(v.with_device(v.device(), own), r))
+            return nullptr;
+        bits |= own & flags::read_only;  // mutant: r11_weaker_handle
         return make_raw<Raw>(std::move(other), describe, to, bits, max, r);
     }
 }
