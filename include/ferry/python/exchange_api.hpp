@@ -188,18 +188,18 @@ struct FERRY_HIDDEN exchange_table {
 
    private:
     /// Makes the current stream of this thread, on which the consumer uses the tensor (R76), wait for the stream on
-    /// which the array is ready. Does not block the host.
+    /// which the array is ready, or for its event. Does not block the host.
     static void order_current_stream([[maybe_unused]] T& array, [[maybe_unused]] device dev) {
         if constexpr ((has_ready_on<T> || has_ready_event<T>) && has_current_stream<T>) {
             if (dev.type == device_type::cpu) return;
             BackEnd b{};
+            ferry::detail::reporter const r{"DLPackExchangeAPI", std::source_location::current()};
+            stream_token const on = array_traits<T>::current_stream(dev).on_device(dev);
+            auto const ready = array_traits<T>::ready_on(array);
             if constexpr (has_ready_event<T>)
-                ferry::detail::wait_for_event(b, array_traits<T>::ready_on(array), dev,
-                                              array_traits<T>::current_stream(dev).on_device(dev));
-            else
-                static_cast<void>(ferry::detail::order_streams(array_traits<T>::ready_on(array).on_device(dev),
-                                                               array_traits<T>::current_stream(dev).on_device(dev), b,
-                                                               {"DLPackExchangeAPI", std::source_location::current()}));
+                static_cast<void>(
+                    ferry::detail::perform(r, [&] { return ferry::detail::wait_for_event(b, ready, dev, on); }));
+            else static_cast<void>(ferry::detail::order_streams(ready.on_device(dev), on, b, r));
         }
     }
 };

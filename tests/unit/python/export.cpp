@@ -111,9 +111,9 @@ struct ferry::array_traits<ahead> {
 TEST_CASE("R15: a read-only array that is lent to legacy consumers is shared in their capsule") {
     support::start_python();
     constant const c;
-    ferry::python::detail::export_arguments given;
+    ferry::python::export_arguments given;
     given.copy = Py_False;
-    ferry::python::reference const capsule{ferry::python::detail::export_capsule(c, given, ferry::host_only)};
+    ferry::python::reference const capsule{ferry::python::export_capsule(c, given, ferry::host_only)};
     REQUIRE(capsule);
     auto const* const raw = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
     REQUIRE(raw != nullptr);
@@ -132,11 +132,11 @@ TEST_CASE("R43, R44: __dlpack__ asks for the event of an array only if a stream 
         auto const next = sim.close(theirs);
         ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)}, no_sync{PyLong_FromLong(-1)},
             stream{ferry::python::detail::to_number(ours)};
-        ferry::python::detail::export_arguments given;
+        ferry::python::export_arguments given;
         given.max_version = version.get();
         given.copy = const_cast<PyObject*>(policy);
         given.stream = stream.get();
-        ferry::python::reference const ordered{ferry::python::detail::export_capsule(array, given, sim)};
+        ferry::python::reference const ordered{ferry::python::export_capsule(array, given, sim)};
         CHECK(asked == 1);
         CHECK(!gate.is_open());
         gate.open();
@@ -144,7 +144,7 @@ TEST_CASE("R43, R44: __dlpack__ asks for the event of an array only if a stream 
         CHECK(!next.is_open());
         given.stream = no_sync.get();
         given.copy = Py_False;
-        ferry::python::reference const unordered{ferry::python::detail::export_capsule(array, given, sim)};
+        ferry::python::reference const unordered{ferry::python::export_capsule(array, given, sim)};
         CHECK(unordered);
         CHECK(asked == 1);
         next.open();
