@@ -10,6 +10,7 @@
 #include <new>
 #include <stdexcept>  // an adapter may throw the exceptions of its library
 #include <utility>
+#include <utility>
 
 namespace ferry::inline v0::python {
 
@@ -80,10 +81,58 @@ inline void set_error(PyObject* type, char const* text) noexcept {
     if (message) PyErr_SetObject(type, message.get());
 }
 
+namespace detail {
+
+/// The exception class of one C++ exception type, in the list of this extension module.
+struct registered_exception {
+    bool (*set)(PyObject* type) noexcept;  // if the current exception has the type, sets the error and returns true
+    PyObject* type;
+    registered_exception* next;
+
+    FERRY_HIDDEN static inline registered_exception* last = nullptr;
+};
+
+template <class E>
+bool set_registered(PyObject* type) noexcept {
+    try {
+        throw;
+    } catch (E const& e) {
+        set_error(type, e.what());
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+
+}  // namespace detail
+
+/// Sets the Python exception class for exceptions of an array library: `translate_exception`, and so the methods that
+/// ferry installs in this extension module, raises it with the text of `what()`. Of several registered base classes,
+/// the last one registered is used; registered classes take precedence over those of ferry. Does not apply to the
+/// allocator of the exchange table, which must not use the Python API (R72). Requires the GIL.
+///
+/// `__dlpack__` should raise a TypeError only if a second call without keywords also fails, because consumers repeat
+/// the call after a TypeError (R52, R58).
+///
+/// \tparam E    exception type with `what()`, such as a class derived from std::exception
+/// \param type  exception class; retained until the process ends
+template <class E>
+    requires requires(E const& e, char const*& text) { text = e.what(); }
+void register_exception(PyObject* type) noexcept {
+    using detail::registered_exception;
+    static registered_exception entry{&detail::set_registered<E>, nullptr, nullptr};
+    Py_INCREF(type);
+    if (entry.type == nullptr) entry.next = std::exchange(registered_exception::last, &entry);
+    Py_XDECREF(std::exchange(entry.type, type));
+}
+
 /// Sets a Python error for the current exception. The code of a ferry::error, or the C++ type of any other exception,
 /// determines its class. A std::runtime_error of an adapter means that the data cannot be exported, and a
-/// std::logic_error that an argument is invalid. Must be called in a catch block. Requires the GIL.
+/// std::logic_error that an argument is invalid; `register_exception` adds classes. Must be called in a catch block.
+/// Requires the GIL.
 inline void translate_exception() noexcept {
+    for (auto const* r = detail::registered_exception::last; r != nullptr; r = r->next)
+        if (r->set(r->type)) return;
     try {
         throw;
     } catch (error_is_set const&) {

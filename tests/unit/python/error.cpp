@@ -62,6 +62,44 @@ TEST_CASE("R81: the other classes") {
     CHECK(translated(PyExc_RuntimeError, [] { throw 7; }) != "");
 }
 
+namespace {
+
+// [register]
+// The exceptions of an array library.
+struct array_error : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+struct unsupported_type : array_error {
+    using array_error::array_error;
+};
+
+// Optional, in the initialisation of the module: without it, a std::runtime_error is a BufferError.
+void register_exceptions() {
+    ferry::python::register_exception<array_error>(PyExc_NotImplementedError);
+    ferry::python::register_exception<unsupported_type>(PyExc_TypeError);  // after its base class
+}
+// [/register]
+
+}  // namespace
+
+TEST_CASE("R81: exceptions of an array library have the classes that it registers") {
+    auto const throw_both = [](PyObject* base, PyObject* derived) {
+        CHECK(translated(base, [] { throw array_error{"nulls"}; }) == "nulls");
+        CHECK(translated(derived, [] { throw unsupported_type{"decimals"}; }) == "decimals");
+    };
+    throw_both(PyExc_BufferError, PyExc_BufferError);
+    register_exceptions();
+    throw_both(PyExc_NotImplementedError, PyExc_TypeError);
+    register_exceptions();  // a second time
+    throw_both(PyExc_NotImplementedError, PyExc_TypeError);
+    ferry::python::register_exception<unsupported_type>(PyExc_KeyError);  // replaces the class
+    throw_both(PyExc_NotImplementedError, PyExc_KeyError);
+    // Other exceptions have the classes of ferry.
+    CHECK(translated(PyExc_BufferError, [] { throw std::runtime_error{"cannot"}; }) == "cannot");
+    CHECK(translated(PyExc_OSError, [] { ferry::python::raise(PyExc_OSError, "mine"); }) == "mine");
+    translated(PyExc_RuntimeError, [] { throw 7; });
+}
+
 TEST_CASE("error_is_set keeps the Python error, and is a SystemError without one") {
     CHECK(translated(PyExc_OSError, [] { ferry::python::raise(PyExc_OSError, "mine"); }) == "mine");
     CHECK(translated(PyExc_SystemError, [] { throw ferry::python::error_is_set{}; }).find("without a Python error") !=
