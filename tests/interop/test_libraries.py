@@ -14,6 +14,7 @@ import weakref
 
 import pytest
 from forge import IS_COPIED, LEGACY, READ_ONLY, look
+from test_threads import child
 
 import minitensor as mt
 
@@ -507,6 +508,21 @@ def test_R41_R81_what_dlpack_cannot_say_of_a_torch_tensor_is_refused_with_its_cu
     if cured:
         plain = cured(x)
         assert mt.from_dlpack(plain, **how).tolist() == plain.tolist()
+
+
+def test_R54_a_torch_tensor_is_exported_twice_only_if_pytorch_may_copy_it():
+    """The first export finds out whether the memory that PyTorch would read exists. Without its table, every export can be counted."""
+    assert child("""
+        import torch, minitensor as mt
+        if "__dlpack_c_exchange_api__" in torch.Tensor.__dict__:
+            del torch.Tensor.__dlpack_c_exchange_api__
+        calls, export = [], torch.Tensor.__dlpack__
+        torch.Tensor.__dlpack__ = lambda self, **how: calls.append(how) or export(self, **how)
+        for how in ({}, {"copy": False}, {"copy": False, "device": "cpu"}, {"copy": True}, {"device": "cpu"}):
+            calls.clear()
+            assert mt.from_dlpack(torch.zeros(3), **how).tolist() == [0, 0, 0]
+            print(len(calls))
+    """).split() == ["1", "1", "1", "2", "2"]
 
 
 @pytest.mark.parametrize("how", EVERY_WAY, ids=str)

@@ -118,6 +118,11 @@ template <class BackEnd>
     return device{static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
+/// Returns whether the producer may copy the data: the request asks for a copy, or names a device and allows one.
+[[nodiscard]] inline bool may_copy(request const& req) {
+    return req.copy == copy_policy::always || (req.device && req.copy != copy_policy::never);
+}
+
 /// Requests a copy of GPU memory that the producer does not share. The producer queues the copy on its current stream
 /// or on the stream passed to it; the function waits for both. The current Python error must be the producer's refusal
 /// to share.
@@ -186,9 +191,7 @@ template <class T, class BackEnd>
         got.ready_on = ferry::detail::ready_after(req, got.tensor.device());
         return got;
     } catch (error_is_set const&) {
-        bool const copy_is_requested =
-            req.copy == copy_policy::always || (req.device && req.copy != copy_policy::never);
-        if (!copied_here || !copy_is_requested || PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw;
+        if (!copied_here || !may_copy(req) || PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw;
     }
     return copy_by_producer(x, type, req, *at, b);
 }
@@ -258,11 +261,14 @@ template <class T, class BackEnd>
 template <class T, class BackEnd>
 [[nodiscard]] imported import_torch(PyObject* x, published const& type, request const& req, BackEnd& b) {
     require_plain(x, type);
-    bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
+    // Shares the memory first: PyTorch reads it when it copies, and a wrapper without memory refuses copy=False with an
+    // error that does not state the reason.
+    bool const needs_check = may_copy(req) || (type.is_torch_subclass && req.copy == copy_policy::never);
+    bool const checks_first = needs_check && !type.overrides_torch;
     std::optional<imported> got;
     try {
-        if (!is_plain && !type.overrides_torch) {
-            got.emplace(import_producer<T>(x, type, {}, b));  // shares: PyTorch reads the memory only when it copies
+        if (checks_first) {
+            got.emplace(import_producer<T>(x, type, {}, b));
             require_memory(x, type, got->tensor.view(), true);
             got.reset();
         }
@@ -271,7 +277,8 @@ template <class T, class BackEnd>
         explain_refusal(x, type);
         throw;
     }
-    if (is_plain || type.overrides_torch) require_memory(x, type, got->tensor.view(), type.is_torch_subclass);
+    if (!checks_first)
+        require_memory(x, type, got->tensor.view(), type.is_torch_subclass || req.copy == copy_policy::never);
     auto const code = got->tensor.dtype().code;
     if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x, type);
     return std::move(*got);
