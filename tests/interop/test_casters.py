@@ -593,5 +593,5 @@ def test_a_view_in_a_container_or_result_does_not_compile(library, header, tmp_p
     compiler = [part for part in shlex.split(command.split(" -o ")[0]) if not part.endswith("ccache")]
     done = subprocess.run([*compiler, "-O0", "-fsyntax-only", source], capture_output=True, text=True)
     refused = [line for line in done.stderr.splitlines() if "static assertion failed: ferry: " in line]
-    assert sum("containers and" in line and "take ferry::managed_tensor" in line for line in refused) >= 2
+    assert sum("containers and" in line and "ferry::managed_tensor" in line for line in refused) >= 2
     assert any("a typed_view does not own its tensor and cannot be returned" in line for line in refused)
