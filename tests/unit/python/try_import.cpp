@@ -43,6 +43,8 @@ TEST_CASE("R64: an object without a protocol is an error without an exception, t
                         ferry::python::error_is_set);
         CHECK(support::taken_error(PyExc_TypeError).find("expects an object with __dlpack__") != std::string::npos);
     }
+    // Checked at once: another type may take its place in the cache.
+    CHECK(refused(support::eval("3").get()) == errc::argument);
     auto const& cache = ferry::python::detail::producer_cache::known();
     CHECK(cache.knows_other(&PyLong_Type));
     CHECK_FALSE(cache.knows(&PyLong_Type));
