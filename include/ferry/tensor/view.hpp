@@ -70,14 +70,23 @@ class tensor_view {
     /// \param strides  strides in elements; without them the elements are compact row-major
     /// \param dev      device of the data
     /// \param bits     flags; exports ignore flags::is_copied
+    /// \param offset   offset of the first element from `data` in bytes; added to an address, kept with a handle (R23)
     constexpr tensor_view(void* data, data_type type, shape_view shape FERRY_LIFETIME_BOUND,
                           strides_view strides FERRY_LIFETIME_BOUND = {}, ferry::device dev = cpu,
-                          ferry::flags bits = ferry::flags::none) noexcept
-        : data_{data}, shape_{shape}, strides_{strides}, device_{dev}, dtype_{type}, flags_{bits} {}
+                          ferry::flags bits = ferry::flags::none, std::uint64_t offset = 0) noexcept
+        : data_{data},
+          byte_offset_{offset},
+          shape_{shape},
+          strides_{strides},
+          device_{dev},
+          dtype_{type},
+          flags_{bits} {
+        if (offset != 0) fold_offset();
+    }
     constexpr tensor_view(void const* data, data_type type, shape_view shape FERRY_LIFETIME_BOUND,
                           strides_view strides FERRY_LIFETIME_BOUND = {}, ferry::device dev = cpu,
-                          ferry::flags bits = ferry::flags::none) noexcept
-        : tensor_view{const_cast<void*>(data), type, shape, strides, dev, bits | ferry::flags::read_only} {}
+                          ferry::flags bits = ferry::flags::none, std::uint64_t offset = 0) noexcept
+        : tensor_view{const_cast<void*>(data), type, shape, strides, dev, bits | ferry::flags::read_only, offset} {}
 
     template <class T>
         requires(!element<T> && !std::is_void_v<T>)
@@ -114,10 +123,7 @@ class tensor_view {
           device_{t.device},
           dtype_{t.dtype},
           flags_{known(bits)} {
-        if (is_addressable(device_.type)) {
-            if (data_ != nullptr) data_ = static_cast<std::byte*>(data_) + byte_offset_;
-            byte_offset_ = 0;
-        }
+        fold_offset();
     }
 
     /// Returns the address of the first element, or the handle of the memory; see `is_addressable`. `byte_offset()`
@@ -232,6 +238,13 @@ class tensor_view {
     }
 
    private:
+    /// Adds the byte offset to the data if it is an address.
+    constexpr void fold_offset() noexcept {
+        if (!is_addressable(device_.type)) return;
+        if (data_ != nullptr) data_ = static_cast<std::byte*>(data_) + byte_offset_;
+        byte_offset_ = 0;
+    }
+
     void* data_ = nullptr;
     std::uint64_t byte_offset_ = 0;
     shape_view shape_;

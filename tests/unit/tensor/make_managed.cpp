@@ -182,6 +182,20 @@ TEST_CASE("R26: an empty tensor is exported with NULL data, and with strides") {
     CHECK(w.view().is_contiguous());
 }
 
+TEST_CASE("R23: the byte offset of a view is added to an address, and exported with a handle") {
+    tensor_view const at_address{static_cast<void*>(memory), ferry::dtype_of<float>, two_by_three, {}, ferry::cpu,
+                                 flags::none, 12};
+    CHECK(at_address.data() == memory + 3);
+    auto const folded = make_managed(0, at_address);
+    CHECK(folded.get()->dl_tensor.byte_offset == 0);
+    void const* const handle = memory;  // of a buffer object
+    tensor_view const at_handle{handle, ferry::dtype_of<float>, two_by_three, {}, device_type::metal, flags::none, 12};
+    CHECK(at_handle.is_read_only());
+    auto const exported = make_managed(0, at_handle);
+    CHECK(exported.get()->dl_tensor.data == handle);
+    CHECK(exported.get()->dl_tensor.byte_offset == 12);
+}
+
 TEST_CASE("R23: the data of an export is the address of the first element, with byte offset 0") {
     DLTensor foreign{};
     std::int64_t shape[] = {4};
