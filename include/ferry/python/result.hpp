@@ -101,7 +101,7 @@ struct FERRY_HIDDEN tensor_object {
         static PyTypeObject* cached = nullptr;  // written with the GIL held; never freed
         return cached;
     }
-    [[nodiscard]] static tensor_view const& view(PyObject* self) noexcept {
+    [[nodiscard]] static tensor_view view(PyObject* self) noexcept {
         return reinterpret_cast<tensor_object*>(self)->held.tensor->view();
     }
     static void destroy(PyObject* self) noexcept {

@@ -30,6 +30,7 @@ concept view_function =
 
 /// Implements make_managed and try_make_managed; returns an empty object on failure.
 template <class Owner, class ViewOf>
+    requires view_function<ViewOf, Owner>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor own(Owner&& owner, ViewOf view_at, flags bits, version max_version,
                                                      reporter r) {
     auto const described = view_at(owner);
@@ -37,6 +38,15 @@ template <class Owner, class ViewOf>
     tensor_view const& v = unwrapped(described);
     return trusted::adopt(make_raw<DLManagedTensorVersioned>(std::move(owner), std::move(view_at), v.device(),
                                                              (v.flags() & ~flags::is_copied) | bits, max_version, r));
+}
+template <class Owner>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor own(Owner&& owner, tensor_view const& view, flags bits,
+                                                     version max_version, reporter r) {
+    tensor_view const v = view;  // `view` may be a member of the owner
+    if (!check_view(v, r)) return {};
+    return trusted::adopt(
+        make_valid_raw<DLManagedTensorVersioned>(std::move(owner), fixed_view{v}, v, v.device(),
+                                                 (v.flags() & ~flags::is_copied) | bits, max_version, r));
 }
 
 }  // namespace detail
@@ -95,14 +105,16 @@ template <detail::movable_owner Owner>
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, tensor_view const& view, flags bits = flags::none,
                                           version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {
-    return make_managed(std::move(owner), [view](auto&) { return view; }, bits, max_version, where);
+    return detail::own(std::move(owner), view, bits, max_version, {"ferry::make_managed", where});
 }
 #endif
 template <detail::movable_owner Owner>
 [[nodiscard]] result<managed_tensor> try_make_managed(Owner&& owner, tensor_view const& view, flags bits = flags::none,
                                                       version max_version = version::current,
                                                       std::source_location where = std::source_location::current()) {
-    return try_make_managed(std::move(owner), [view](auto&) { return view; }, bits, max_version, where);
+    return detail::attempt<managed_tensor>("ferry::make_managed", where, [&](detail::reporter r) {
+        return detail::own(std::move(owner), view, bits, max_version, r);
+    });
 }
 
 // clang-format off

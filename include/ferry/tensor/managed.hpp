@@ -38,11 +38,13 @@ class managed_tensor {
     /// Constructs an empty object, as after a move or a release.
     managed_tensor() = default;
     managed_tensor(managed_tensor&& other) noexcept
-        : raw_{std::exchange(other.raw_, nullptr)}, view_{std::exchange(other.view_, {})} {}
+        : raw_{std::exchange(other.raw_, nullptr)}, tensor_{other.tensor_}, flags_{other.flags_} {}
     managed_tensor& operator=(managed_tensor&& other) noexcept {
-        managed_tensor taken{std::move(other)};  // move and swap: self-assignment keeps the tensor
-        std::swap(raw_, taken.raw_);
-        std::swap(view_, taken.view_);
+        auto* const moved = std::exchange(other.raw_, nullptr);
+        auto* const replaced = std::exchange(raw_, moved);  // null in a self-assignment, which keeps the tensor
+        tensor_ = other.tensor_;
+        flags_ = other.flags_;
+        detail::raw_owner<DLManagedTensorVersioned> const released{replaced};  // last: a deleter may use this object
         return *this;
     }
     ~managed_tensor() {
@@ -56,13 +58,12 @@ class managed_tensor {
     /// Returns a view of the tensor.
     ///
     /// \param where  source location for errors
-    /// \return       reference to a member, which a move of this object resets; a copy of the view is valid until the
-    ///               tensor is destroyed. `try_view` returns such a copy, or the error that `view` throws.
+    /// \return       view, valid until the tensor is destroyed; `try_view` returns the view or the error
     /// \throws error  errc::consumed when empty
 #if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] tensor_view const& view(std::source_location where = std::source_location::current()) const& {
+    [[nodiscard]] tensor_view view(std::source_location where = std::source_location::current()) const& {
         static_cast<void>(detail::check_not_empty(*this, {"ferry::managed_tensor::view", where}));
-        return view_;
+        return view_unchecked();
     }
 #endif
     [[nodiscard]] result<tensor_view> try_view(std::source_location where = std::source_location::current()) const&;
@@ -80,7 +81,7 @@ class managed_tensor {
               layout Layout = layout::strided>
     [[nodiscard]] auto as(std::source_location where = std::source_location::current()) const& {
         static_cast<void>(detail::check_not_empty(*this, {"ferry::managed_tensor::as", where}));
-        return ferry::as<T, Rank, Access, Layout>(view_, where);
+        return ferry::as<T, Rank, Access, Layout>(view_unchecked(), where);
     }
 #endif
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
@@ -89,7 +90,7 @@ class managed_tensor {
         std::source_location where = std::source_location::current()) const& {
         detail::record to{"ferry::managed_tensor::as", where};
         if (!detail::check_not_empty(*this, to)) return to.outcome.error();
-        return ferry::try_as<T, Rank, Access, Layout>(view_, where);
+        return ferry::try_as<T, Rank, Access, Layout>(view_unchecked(), where);
     }
     // clang-format off
     FERRY_DELETED_BOTH(as, try_as, (std::source_location = {}) const&&, "the view would outlive the tensor: store the managed_tensor in a variable",
@@ -97,16 +98,18 @@ class managed_tensor {
                   layout Layout = layout::strided>);
     // clang-format on
 
+    // The values of an empty object are unspecified.
+
     /// Returns the data type.
-    [[nodiscard]] data_type dtype() const noexcept { return view_.dtype(); }
+    [[nodiscard]] data_type dtype() const noexcept { return data_type{tensor_.dtype}; }
     /// Returns the device of the data.
-    [[nodiscard]] ferry::device device() const noexcept { return view_.device(); }
+    [[nodiscard]] ferry::device device() const noexcept { return ferry::device{tensor_.device}; }
     /// Returns the number of dimensions.
-    [[nodiscard]] int rank() const noexcept { return view_.rank(); }
+    [[nodiscard]] int rank() const noexcept { return tensor_.ndim; }
     /// Returns whether the data must not be written (R11).
-    [[nodiscard]] bool is_read_only() const noexcept { return view_.is_read_only(); }
+    [[nodiscard]] bool is_read_only() const noexcept { return has(flags_, flags::read_only); }
     /// Returns whether the memory was allocated for this exchange, so that this object is its sole owner (R12).
-    [[nodiscard]] bool is_copied() const noexcept { return view_.is_copied(); }
+    [[nodiscard]] bool is_copied() const noexcept { return has(flags_, flags::is_copied); }
     /// Returns the version of the struct; version::legacy when empty.
     [[nodiscard]] version stamped() const noexcept {
         return raw_ != nullptr ? version{raw_->version.major, raw_->version.minor} : version::legacy;
@@ -120,10 +123,7 @@ class managed_tensor {
     /// Releases ownership.
     ///
     /// \return  unchanged struct, whose deleter the caller must call exactly once (R62, R68); null when empty
-    [[nodiscard]] DLManagedTensorVersioned* release() noexcept {
-        view_ = {};
-        return std::exchange(raw_, nullptr);
-    }
+    [[nodiscard]] DLManagedTensorVersioned* release() noexcept { return std::exchange(raw_, nullptr); }
     /// Transfers ownership to a new legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///
     /// \param where  source location for errors
@@ -142,10 +142,13 @@ class managed_tensor {
     friend struct detail::trusted;
 
     explicit managed_tensor(DLManagedTensorVersioned* raw) noexcept
-        : raw_{raw}, view_{raw->dl_tensor, ferry::flags{raw->flags}} {}
+        : raw_{raw}, tensor_{raw->dl_tensor}, flags_{raw->flags} {}
+
+    [[nodiscard]] tensor_view view_unchecked() const noexcept { return {tensor_, flags_}; }
 
     DLManagedTensorVersioned* raw_ = nullptr;
-    tensor_view view_;
+    DLTensor tensor_{};  // unspecified when empty, as are the flags
+    flags flags_ = flags::none;
 };
 
 namespace detail {
@@ -175,7 +178,7 @@ struct trusted {
         return raw != nullptr ? managed_tensor{raw} : managed_tensor{};
     }
     /// Returns the view of a tensor that is not empty.
-    [[nodiscard]] static tensor_view const& view(managed_tensor const& tensor) noexcept { return tensor.view_; }
+    [[nodiscard]] static tensor_view view(managed_tensor const& tensor) noexcept { return tensor.view_unchecked(); }
 };
 
 /// Transfers a tensor to a new legacy struct; returns null on failure.
@@ -183,14 +186,14 @@ struct trusted {
     tensor_view const v = trusted::view(tensor);
     if (!check_not_empty(tensor, r) || !check_legacy_flags(v, r)) return nullptr;
     return make_valid_raw<DLManagedTensor>(
-        std::move(tensor), [v](auto&) { return v; }, v, v.device(), v.flags(), version::legacy, r);
+        std::move(tensor), fixed_view{v}, v, v.device(), v.flags(), version::legacy, r);
 }
 
 }  // namespace detail
 
 inline result<tensor_view> managed_tensor::try_view(std::source_location where) const& {
     detail::record to{"ferry::managed_tensor::view", where};
-    if (detail::check_not_empty(*this, to)) return view_;
+    if (detail::check_not_empty(*this, to)) return view_unchecked();
     return to.outcome.error();
 }
 

@@ -241,7 +241,7 @@ template <class Consumer, class BackEnd>
         if (is_unchanged) return nullptr;
         auto const bits = d.bits | (v.flags() & flags::is_copied);  // mutant: r12_relabel_keeps
         return make_valid_raw<DLManagedTensorVersioned>(
-            std::move(tensor), [v](auto&) { return v; }, v, d.to, bits, d.stamp, r);
+            std::move(tensor), fixed_view{v}, v, d.to, bits, d.stamp, r);
     };
     auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share, r, &tensor);
     if (is_unchanged) return std::move(tensor);  // keeps the checked fields; does not read the struct again (R33)

@@ -148,7 +148,7 @@ template <managed_struct Raw, class Array, class BackEnd>
         if constexpr (can_own) return own_raw<Raw>(std::forward<Array>(array), d.to, d.bits, d.stamp, r);
         else return nullptr;  // not reached: negotiate decides to copy or to refuse
     };
-    if constexpr (can_own) {
+    if constexpr (can_own && !never_copies<BackEnd>) {
         // mutant: keep_array
         if (reads_after_return(d, v.device())) {  // the copy keeps its source alive (R50)
             auto source = trusted::adopt(own_raw<DLManagedTensorVersioned>(std::forward<Array>(array), v.device(),

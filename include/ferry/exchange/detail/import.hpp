@@ -38,7 +38,7 @@ namespace ferry::inline v0::detail {
     if (!is_valid) return {};
     tensor_view const v{raw->dl_tensor, assumed};
     return trusted::adopt(make_valid_raw<DLManagedTensorVersioned>(
-        std::move(owner), [v](auto&) { return v; }, v, v.device(), assumed, version::current, r));
+        std::move(owner), fixed_view{v}, v, v.device(), assumed, version::current, r));
 }
 
 /// Carries out the part of a request that the producer ignored: `copy` and `device` (R56, R58). The data is ready on

@@ -114,13 +114,17 @@ FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bo
     out.byte_offset = empty ? 0 : v.byte_offset();
 }
 
+/// The view of an owner whose elements keep their address when the owner is moved. Not a lambda, so that the struct is
+/// written from the view itself, without copies of it.
+struct fixed_view {
+    tensor_view const& view;
+    [[nodiscard]] tensor_view const& operator()(auto&) const noexcept { return view; }
+};
+
 /// Fails if the rank, data type, extents or strides of an owner's view changed when the owner was moved; the address
-/// may change. Also fails if the elements are still in `from`, the object from which the owner was moved (D13).
-/// `before` is the view before the move, and `metadata` contains its extents and strides.
-template <class Owner>
-[[nodiscard]] FERRY_ALWAYS_INLINE bool check_moved(Owner const& from, tensor_view const& before,
-                                                   tensor_view const& after, std::int64_t const* metadata, bool empty,
-                                                   reporter r) {
+/// may change. `before` is the view before the move, and `metadata` contains its extents and strides.
+[[nodiscard]] FERRY_ALWAYS_INLINE bool check_same_view(tensor_view const& before, tensor_view const& after,
+                                                       std::int64_t const* metadata, bool empty, reporter r) {
     int const rank = before.rank();
     bool same = after.rank() == rank && after.dtype() == before.dtype() &&
                 after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
@@ -134,9 +138,15 @@ template <class Owner>
         return report(r, errc::argument,
                       "the view of the owner changed during its move: return the same shape, strides and data type "
                       "before and after the move");
+    return true;
+}
+
+/// Fails if the elements are still in `from`, the object from which the owner was moved (D13).
+template <class Owner>
+[[nodiscard]] FERRY_ALWAYS_INLINE bool check_outside(Owner const& from, tensor_view const& v, bool empty, reporter r) {
     auto const begin = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(from));
     // mutant: d13_moved, d13_moved_empty
-    if (reinterpret_cast<std::uintptr_t>(after.data()) - begin < sizeof from && !empty)
+    if (reinterpret_cast<std::uintptr_t>(v.data()) - begin < sizeof from && !empty)
         return report(r, errc::argument,
                       "the elements of the moved owner are in the object that it was moved from: return the address of "
                       "the elements in the owner, not a pointer that was stored before the move");
@@ -174,10 +184,12 @@ template <managed_struct Raw, class Owner, class ViewOf>
     self->raw.manager_ctx = self;
     self->raw.deleter = &block_type::destroy;
     {
-        auto const described = view_at(self->owner);
+        decltype(auto) described = view_at(self->owner);
         if (!check_result(described, r)) return nullptr;
         tensor_view const& after = unwrapped(described);
-        if (!check_moved(owner, before, after, metadata, empty, r)) return nullptr;
+        if constexpr (!std::same_as<ViewOf, fixed_view>)
+            if (!check_same_view(before, after, metadata, empty, r)) return nullptr;
+        if (!check_outside(owner, after, empty, r)) return nullptr;
         write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
     }
     if constexpr (std::same_as<Raw, DLManagedTensorVersioned>) {
