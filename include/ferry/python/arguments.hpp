@@ -122,7 +122,7 @@ struct interned_names {
     if (object == Py_None) return version::legacy;
     long long major = 0, minor = 0;
     if (!to_pair(object, major, minor))
-        raise(PyExc_TypeError, "max_version must be None or a pair of integers (major, minor)");  // as in NumPy
+        raise(PyExc_TypeError, "max_version must be None or tuple[int, int]: (major, minor)");  // as in NumPy
     if (minor < 0) raise(PyExc_ValueError, "max_version must not have a negative minor version");
     if (major < 1) return version::legacy;
     auto const clamp = [](long long n) { return n > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(n); };

@@ -78,7 +78,7 @@ class held_argument {
 /// \throws error_is_set  TypeError
 inline void require_keywords(Py_ssize_t positional) {
     if (positional != 0)
-        raise(PyExc_TypeError, "__dlpack__() takes keyword arguments only: stream, max_version, dl_device, copy");
+        raise(PyExc_TypeError, "__dlpack__() does not accept positional arguments: pass stream, max_version, dl_device and copy by name");
 }
 
 }  // namespace detail
@@ -159,6 +159,12 @@ inline void require_keywords(Py_ssize_t positional) {
 
 namespace detail {
 
+/// Calls `negotiate`. Not inlined, because the request is known at run time only.
+[[nodiscard, gnu::noinline]] inline decision decide_export(tensor_properties const& props,
+                                                           request const& req) noexcept {
+    return negotiate(props, req);
+}
+
 /// Exports an array as a new capsule. Copies are made from a shared owner, so that the array itself is not read while
 /// the GIL is released.
 ///
@@ -175,19 +181,21 @@ template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_array_capsule(T& array, tensor_view const& v, request const& req, stream_token ready,
                                              BackEnd& b, flags added = flags::none) {
     ferry::detail::reporter const r{"__dlpack__", std::source_location::current()};
-    auto d = negotiate(ferry::detail::properties_of<T>(v, ready, true), req);
+    auto d = decide_export(ferry::detail::properties_of<T>(v, ready, true), req);
     d.bits |= added;
     gil_releasing_back_end releasing{b};
     static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
-    auto const as = [&]<class Raw>(std::type_identity<Raw>) {
-        if (d.action != action::copy || ferry::detail::reads_after_return(d, v.device()))
-            return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, r);
-        auto shared = array_traits<std::remove_const_t<T>>::share(array);
-        static_cast<void>(ferry::detail::check_result(shared, r));
-        auto& handle = ferry::detail::unwrapped(shared);
-        auto const never_shares = []() -> Raw* { return nullptr; };
-        return ferry::detail::execute<Raw, std::remove_const_t<T>>(d, view_of(handle), ready, releasing, never_shares,
-                                                                   r);
+    auto const as = [&]<class Raw>(std::type_identity<Raw>) -> Raw* {
+        if constexpr (!ferry::detail::never_copies<BackEnd>)
+            if (d.action == action::copy && !ferry::detail::reads_after_return(d, v.device())) {
+                auto shared = array_traits<std::remove_const_t<T>>::share(array);
+                static_cast<void>(ferry::detail::check_result(shared, r));
+                auto& handle = ferry::detail::unwrapped(shared);
+                auto const never_shares = []() -> Raw* { return nullptr; };
+                return ferry::detail::execute<Raw, std::remove_const_t<T>>(d, view_of(handle), ready, releasing,
+                                                                           never_shares, r);
+            }
+        return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, r);
     };
     if (d.stamp.is_legacy() && d.action != action::refuse)
         return make_capsule(as(std::type_identity<DLManagedTensor>{}));

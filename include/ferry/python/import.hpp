@@ -21,10 +21,11 @@ namespace ferry::inline v0::python {
 namespace detail {
 
 /// An imported tensor and the stream on which it is ready; already_ready if no work is pending. The tensor is empty if
-/// the object has no protocol.
+/// the object has no protocol. The functions below write it to an object of their caller, because a tensor that is
+/// returned through several functions is copied in each.
 struct imported {
-    managed_tensor tensor;
-    stream_token ready_on;
+    managed_tensor tensor{};
+    stream_token ready_on = already_ready;
 };
 
 /// Returns the current stream of a producer, from its exchange table (R76).
@@ -50,18 +51,19 @@ struct imported {
 ///
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes
-/// \return      the tensor; std::nullopt if there is no table
+/// \param got   receives the tensor
+/// \return      false if there is no table
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
-[[nodiscard]] inline std::optional<imported> import_by_table(PyObject* x, published const& type) {
+[[nodiscard]] inline bool import_by_table(PyObject* x, published const& type, imported& got) {
     auto const* const table = find_exchange_api(x, type);
-    if (table == nullptr) return {};
+    if (table == nullptr) return false;
     auto const& api = *table;
     DLManagedTensorVersioned* raw = nullptr;
     if (call_python([&] { return api.managed_tensor_from_py_object_no_sync(x, &raw); }) != 0) throw error_is_set{};
-    imported got{ferry::from_dlpack(raw), already_ready};
+    got.tensor = ferry::from_dlpack(raw);
     device const dev = got.tensor.device();
     if (dev.type != device_type::cpu) got.ready_on = current_stream_of(api, dev);
-    return got;
+    return true;
 }
 
 /// A back end that makes a device current for a scope, as some producers require (R42): `make_current(device)` returns
@@ -89,15 +91,14 @@ concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes
 /// \param b     back end
-/// \return      the tensor, whose requested copies the caller makes; empty for an object with neither
+/// \param got   receives the tensor, whose requested copies the caller makes; unchanged for an object with neither
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
 template <class BackEnd>
-[[nodiscard]] imported import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] BackEnd& b) {
-    if (auto got = import_by_table(x, type)) return std::move(*got);
+void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] BackEnd& b, imported& got) {
+    if (import_by_table(x, type, got)) return;
     if constexpr (imports_other_protocol<BackEnd>)
         if (PyType_Check(x) == 0)
-            if (auto got = b.import_other_protocol(x)) return std::move(*got);
-    return {};
+            if (auto other = b.import_other_protocol(x)) got = std::move(*other);
 }
 
 /// Returns the device that `__dlpack_device__` reports (R37).
@@ -132,12 +133,11 @@ template <class BackEnd>
 /// \param req   request, with the stream that was passed to the producer
 /// \param at    device of the data
 /// \param b     back end
-/// \return      the copy, which is ready
+/// \param got   receives the copy, which is ready
 /// \throws error_is_set, error  BufferError if no table provides the current stream; an exception of the producer;
 ///                             errors of ferry::from_dlpack and of the back end
 template <class BackEnd>
-[[nodiscard]] imported copy_by_producer(PyObject* x, published const& type, request const& req, device at,
-                                        BackEnd& b) {
+void copy_by_producer(PyObject* x, published const& type, request const& req, device at, BackEnd& b, imported& got) {
     std::optional<stream_token> current;
     {
         kept_error const refusal;
@@ -155,11 +155,10 @@ template <class BackEnd>
         req.stream.names_stream() && !orders(req.stream.family(), at.type) ? reference{} : to_number(req.stream);
     reference const capsule = call_dlpack(x, names().version, stream.get(), nullptr, Py_True);
     if (!capsule) throw error_is_set{};
-    imported got{from_capsule(capsule.get()), already_ready};
+    got = {import_capsule(capsule.get(), flags::read_only, true)};
     gil_releasing_back_end const releasing{b};
     releasing.wait(*current);
     if (passed.names_stream() && passed != *current) releasing.wait(passed);
-    return got;
 }
 
 /// Imports an object through `__dlpack__`, or through its exchange table if ferry makes the copies (see
@@ -172,28 +171,30 @@ template <class BackEnd>
 /// \param req   request
 /// \param at    device of the data, if known
 /// \param b     back end
-/// \return      the tensor; the caller makes the copies that the producer did not
+/// \param got   receives the tensor; the caller makes the copies that the producer did not
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack and copy_by_producer
 template <class T, class BackEnd>
-[[nodiscard]] imported import_by_dlpack(PyObject* x, published const& type, request req, std::optional<device> at,
-                                        BackEnd& b) {
-    device const target = req.device.value_or(at.value_or(cpu));
+void import_by_dlpack(PyObject* x, published const& type, request const& given, std::optional<device> const& at,
+                      BackEnd& b, imported& got) {
+    device const target = given.device.value_or(at.value_or(cpu));
     bool const copied_here = at && is_copied_here(*at, target, b);
     // No stream is passed for pinned memory, which PyTorch exports as CPU memory: the producer then waits (R49).
-    if (at && is_known(target.type) && (copied_here || target.type != device_type::cuda_host))
-        req = ferry::detail::with_stream<T>(req, target);
+    bool const adds_stream = has_current_stream<T> && at && is_known(target.type) &&
+                             (copied_here || target.type != device_type::cuda_host);
+    request changed;
+    if (adds_stream) changed = ferry::detail::with_stream<T>(given, target);
+    request const& req = adds_stream ? changed : given;
     [[maybe_unused]] auto const current = select_device(b, at.value_or(cpu));
     try {
-        if (copied_here)
-            if (auto got = import_by_table(x, type)) return std::move(*got);
+        if (copied_here && import_by_table(x, type, got)) return;
         reference const capsule = request_capsule(x, req, at, copied_here);
-        imported got{from_capsule(capsule.get()), already_ready};
+        got.tensor = import_capsule(capsule.get(), flags::read_only, true);
         got.ready_on = ferry::detail::ready_after(req, got.tensor.device());
-        return got;
+        return;
     } catch (error_is_set const&) {
         if (!copied_here || !may_copy(req) || PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw;
     }
-    return copy_by_producer(x, type, req, *at, b);
+    copy_by_producer(x, type, req, *at, b, got);
 }
 
 /// Returns whether the tensor is ready on the stream that was passed to the producer: for GPU memory only if the stream
@@ -219,34 +220,30 @@ template <class T, class BackEnd>
 /// \param type  protocols that the type of `x` publishes
 /// \param req   request
 /// \param b     back end
-/// \return      the tensor; the caller makes the copies that the producer did not. Empty for an object without a
-///              protocol
+/// \param got   receives the tensor; the caller makes the copies that the producer did not. Unchanged for an object
+///              without a protocol
 /// \throws error_is_set, error  errors of import_by_dlpack and import_without_dlpack; errc::device if the device
 ///                             changes
 template <class T, class BackEnd>
-[[nodiscard]] imported import_producer(PyObject* x, published const& type, request const& req, BackEnd& b) {
+void import_producer(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
     bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
-    if (is_plain)
-        if (auto got = import_by_table(x, type)) return std::move(*got);
-    if (!has_dlpack(x, type)) return import_without_dlpack(x, type, b);
+    if (is_plain && import_by_table(x, type, got)) return;
+    if (!has_dlpack(x, type)) return import_without_dlpack(x, type, b, got);
     bool const needs_device = has_current_stream<T> || selects_device<BackEnd> || !is_plain || !req.stream.is_none() ||
                               type.exports_gpu;
     auto const announced = needs_device ? dlpack_device_of(x) : std::nullopt;
-    device actual;
-    {
-        imported got = import_by_dlpack<T>(x, type, req, announced, b);
-        actual = got.tensor.device();
-        if (is_ordered(actual, announced, req.device)) return got;
-    }
+    import_by_dlpack<T>(x, type, req, announced, b, got);
+    device const actual = got.tensor.device();
+    if (is_ordered(actual, announced, req.device)) return;
+    got = {};
     producer_cache::known().set_exports_gpu(Py_TYPE(x));
-    imported got = import_by_dlpack<T>(x, type, req, actual, b);
+    import_by_dlpack<T>(x, type, req, actual, b, got);
     if (device const dev = got.tensor.device(); !is_ordered(dev, actual, {}))
         ferry::detail::fail(errc::device, "from_dlpack",
                             message{"the tensor is on "}
                                 << name(dev.type) << ":" << dev.id << ", expected " << name(actual.type) << ":"
                                 << actual.id << ", where the previous call of __dlpack__ exported it: __dlpack__ must "
                                                 "export on the device of __dlpack_device__ (R37)");
-    return got;
 }
 
 /// Imports a PyTorch tensor. Rejects tensors with properties that DLPack cannot represent.
@@ -256,32 +253,30 @@ template <class T, class BackEnd>
 /// \param type  protocols that the type of `x` publishes
 /// \param req   request
 /// \param b     back end
-/// \return      the tensor; the caller makes the copies that the producer did not
+/// \param got   receives the tensor; the caller makes the copies that the producer did not
 /// \throws error_is_set, error  BufferError with the fix; errors of import_producer
 template <class T, class BackEnd>
-[[nodiscard]] imported import_torch(PyObject* x, published const& type, request const& req, BackEnd& b) {
+void import_torch(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
     require_plain(x, type);
     // Shares the memory first: PyTorch reads it when it copies, and a wrapper without memory refuses copy=False with an
     // error that does not state the reason.
     bool const needs_check = may_copy(req) || (type.is_torch_subclass && req.copy == copy_policy::never);
     bool const checks_first = needs_check && !type.overrides_torch;
-    std::optional<imported> got;
     try {
         if (checks_first) {
-            got.emplace(import_producer<T>(x, type, {}, b));
-            require_memory(x, type, got->tensor.view(), true);
-            got.reset();
+            import_producer<T>(x, type, {}, b, got);
+            require_memory(x, type, got.tensor.view(), true);
+            got = {};
         }
-        got.emplace(import_producer<T>(x, type, req, b));
+        import_producer<T>(x, type, req, b, got);
     } catch (error_is_set const&) {
         explain_refusal(x, type);
         throw;
     }
     if (!checks_first)
-        require_memory(x, type, got->tensor.view(), type.is_torch_subclass || req.copy == copy_policy::never);
-    auto const code = got->tensor.dtype().code;
+        require_memory(x, type, got.tensor.view(), type.is_torch_subclass || req.copy == copy_policy::never);
+    auto const code = got.tensor.dtype().code;
     if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x, type);
-    return std::move(*got);
 }
 
 /// Returns the stream on which the tensor of a capsule is ready: the default stream (R44).
@@ -296,18 +291,19 @@ template <class T, class BackEnd>
 /// \param x   object or capsule
 /// \param req request
 /// \param b   back end
-/// \return    the tensor; the caller makes the copies that the producer did not. Empty for an object without a protocol
+/// \param got receives the tensor; the caller makes the copies that the producer did not. Unchanged for an object
+///            without a protocol
 /// \throws error_is_set, error  errors of import_producer, import_torch and from_capsule
 template <class T, class BackEnd>
-[[nodiscard]] imported import_object(PyObject* x, request const& req, BackEnd& b) {
+void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
     if (PyCapsule_CheckExact(x) != 0) {
-        imported got{from_capsule(x), already_ready};
+        got.tensor = from_capsule(x);
         got.ready_on = ready_in_capsule(got.tensor);
-        return got;
+        return;
     }
     published const type = published_by(Py_TYPE(x));
-    if (type.torch_base != nullptr) return import_torch<T>(x, type, req, b);
-    return import_producer<T>(x, type, req, b);
+    if (type.torch_base != nullptr) import_torch<T>(x, type, req, b, got);
+    else import_producer<T>(x, type, req, b, got);
 }
 
 /// Returns whether a producer copied despite copy=False (R54). The flag in a capsule does not belong to the request.
@@ -352,9 +348,10 @@ template <class T>
 ///                       capsule that cannot be used
 /// \throws error  errors of ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54)
 template <class T, class BackEnd = host_back_end const&>
-[[nodiscard]] T from_python(PyObject* x, request req, BackEnd&& b = host_only) {
+[[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();
-    detail::imported got = detail::import_object<T>(x, req, b);
+    detail::imported got;
+    detail::import_object<T>(x, req, b, got);
     if (!got.tensor) {
         PyErr_Format(PyExc_TypeError, "from_dlpack() expects an object with __dlpack__ or a DLPack capsule, got %.200s",
                      Py_TYPE(x)->tp_name);

@@ -86,7 +86,7 @@ namespace detail {
 ///                an exception of the producer or of the adapter; errc::copy_needed if the producer copied despite
 ///                copy=False (R54); errors of try_from_capsule and ferry::from_dlpack
 template <class T, class BackEnd = host_back_end const&>
-[[nodiscard]] result<T> try_from_python(PyObject* x, request req, BackEnd&& b = host_only,
+[[nodiscard]] result<T> try_from_python(PyObject* x, request const& req, BackEnd&& b = host_only,
                                         reference* raised = nullptr) noexcept {
     constexpr auto api = "ferry::python::try_from_python";
     auto const where = std::source_location::current();
@@ -103,7 +103,8 @@ template <class T, class BackEnd = host_back_end const&>
             auto const ready = detail::ready_in_capsule(*taken);
             return finish(*std::move(taken), ready);
         }
-        detail::imported got = detail::import_object<T>(x, req, b);
+        detail::imported got;
+        detail::import_object<T>(x, req, b, got);
         if (!got.tensor)
             return error{errc::argument, api, "the object has no __dlpack__ and is no DLPack capsule", where};
         if (detail::is_copied_despite(x, req, got.tensor))

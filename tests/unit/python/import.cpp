@@ -19,6 +19,13 @@ using ferry::python::reference;
 
 namespace {
 
+template <class BackEnd>
+ferry::python::detail::imported import_tensor(PyObject* x, ferry::request const& req, BackEnd& b) {
+    ferry::python::detail::imported got;
+    ferry::python::detail::import_object<ferry::managed_tensor>(x, req, b, got);
+    return got;
+}
+
 /// The keywords of each call of a producer that takes no stream and moves no data.
 std::string calls_of(ferry::request const& req, std::optional<device> at, bool is_reached = true) {
     support::start_python();
@@ -158,7 +165,7 @@ TEST_CASE("R56: a copy that only its producer makes is waited for, on its curren
         ferry::request const req{.copy = ferry::copy_policy::always, .stream = stream_token::from_cuda_handle(64)};
         waited.clear();
         try {
-            auto const got = ferry::python::detail::import_object<ferry::managed_tensor>(producer.get(), req, back_end);
+            auto const got = import_tensor(producer.get(), req, back_end);
             CHECK(has_table);
             CHECK(got.ready_on == ferry::already_ready);
             CHECK(waited ==
@@ -231,7 +238,7 @@ std::pair<std::string, stream_token> imported_from(char const* announced, device
     REQUIRE(producer);
     stream_token ready;
     {
-        auto const got = ferry::python::detail::import_object<ferry::managed_tensor>(producer.get(), req, b);
+        auto const got = import_tensor(producer.get(), req, b);
         CHECK(got.tensor.device() == actual);
         ready = got.ready_on;
     }
@@ -286,7 +293,7 @@ TEST_CASE("R59: a type that exported GPU memory is asked for its device, and the
         PyDict_SetItemString(globals.get(), "device", place.get());
         PyDict_SetItemString(globals.get(), "capsules", capsules.get());
         auto const got =
-            ferry::python::detail::import_object<ferry::managed_tensor>(producer.get(), {}, ferry::host_only);
+            import_tensor(producer.get(), {}, ferry::host_only);
         CHECK(got.tensor.device() == at);
         PyDict_SetItemString(globals.get(), "capsules", Py_None);  // releases the capsule that was not used
         reference const text{PyObject_Str(calls.get())};
@@ -332,7 +339,7 @@ TEST_CASE("R42: allocating_from selects devices and imports by other protocols a
     static_cast<void>(imported_from("(2, 1)", device{device_type::cuda, 1}, {}, b));
     CHECK(selected == std::vector{device{device_type::cuda, 1}});
     reference const object{support::eval("object()")};
-    CHECK(ferry::python::detail::import_object<ferry::managed_tensor>(object.get(), {}, b).ready_on ==
+    CHECK(import_tensor(object.get(), {}, b).ready_on ==
           ferry::already_ready);
 }
 

@@ -15,6 +15,21 @@
 
 namespace ferry::inline v0::python::detail {
 
+/// Calls `x.__dlpack__`.
+///
+/// \param x          producer
+/// \param arguments  the producer and the values of the keywords
+/// \param keywords   tuple of the keywords, or null
+/// \return           the result; null with the error of the producer set
+[[nodiscard]] inline reference call_method(PyObject* x, PyObject* const* arguments, PyObject* keywords) {
+    if (PyObject* const method = producer_cache::known().method_of(Py_TYPE(x))) {
+        Py_INCREF(method);
+        reference const held{method};
+        return reference{call_python([&] { return PyObject_Vectorcall(method, arguments, 1, keywords); })};
+    }
+    return reference{call_python([&] { return PyObject_VectorcallMethod(names().dlpack, arguments, 1, keywords); })};
+}
+
 /// Calls `x.__dlpack__` with the arguments that are not null.
 ///
 /// \param x          producer
@@ -40,8 +55,8 @@ namespace ferry::inline v0::python::detail {
     add(known.dl_device, dl_device);
     add(known.copy, copy);
     reference tuple;
-    PyObject* keyword_names = count == 1 && version != nullptr ? known.only_max_version : nullptr;
-    if (keyword_names == nullptr && count != 0) {
+    PyObject* keyword_names = nullptr;
+    if (count != 0) {
         tuple = reference{PyTuple_New(count)};
         if (!tuple) throw error_is_set{};
         for (Py_ssize_t i = 0; i < count; ++i) {
@@ -50,12 +65,7 @@ namespace ferry::inline v0::python::detail {
         }
         keyword_names = tuple.get();
     }
-    if (PyObject* const method = producer_cache::known().method_of(Py_TYPE(x))) {
-        Py_INCREF(method);
-        reference const held{method};
-        return reference{call_python([&] { return PyObject_Vectorcall(method, arguments, 1, keyword_names); })};
-    }
-    return reference{call_python([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
+    return call_method(x, arguments, keyword_names);
 }
 
 /// Returns whether ferry, not the producer, copies the memory of a device, on the consumer's stream: true for GPU
@@ -71,6 +81,12 @@ template <class BackEnd>
 [[nodiscard]] bool is_copied_here(device at, device to, BackEnd& b) {
     return (at.type == device_type::cuda || at.type == device_type::cuda_managed || at.type == device_type::rocm) &&
            (to.type != device_type::cpu || b.reaches(at));
+}
+
+/// Returns whether a request asks for nothing but the current version.
+[[nodiscard]] inline bool is_plain(request const& req) noexcept {
+    return !req.device && req.copy == copy_policy::if_needed && req.stream.is_none() &&
+           req.max_version == version::current;
 }
 
 /// Requests a capsule from `__dlpack__`. The first call passes the whole request (R56). If this call raises a TypeError
@@ -90,7 +106,19 @@ template <class BackEnd>
 /// \param copied_here  whether ferry makes the copies; see is_copied_here
 /// \return             the result of the producer
 /// \throws error_is_set  an exception of the producer
-[[nodiscard]] inline reference request_capsule(PyObject* x, request req, std::optional<device> at, bool copied_here) {
+[[nodiscard]] inline reference request_capsule(PyObject* x, request const& given, std::optional<device> const& at,
+                                               bool copied_here) {
+    if (is_plain(given) && !copied_here) {
+        PyObject* const arguments[] = {x, names().version};
+        reference result = call_method(x, arguments, names().only_max_version);
+        if (result) return result;
+        if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
+        PyErr_Clear();
+        result = call_method(x, arguments, nullptr);
+        if (!result) throw error_is_set{};
+        return result;
+    }
+    request req = given;
     bool const is_implied = copied_here && at && req.stream.is_none();
     if (copied_here) {
         req.device.reset();
