@@ -264,7 +264,7 @@ def self_test():
             "| to | 4 KiB | 1 MiB | 1 GiB |",
             "| fresh, pieces | 40.0 (1.50) | 40.0 (1.50) | 40.0 (1.50) |",
             "| transposed | 16 MiB | kernels as PTX | 16.8 | 1.04 (0.94–1.14) |",
-            "; 3 are missed.",
+            "ferry misses 3 of the budgets.",
         ):
             assert said in text, f"{said}\n\n{text}"
         assert "| device to host, touched pageable | 4 KiB |" not in text and "| alone |" not in text and "| to_host, fresh memory, 16 lanes | 4 KiB |" in text

@@ -1,4 +1,4 @@
-// expect: let view\(\) return ferry::inplace_view<N>, which contains the list
+// expect: the view refers to a list of extents, and this list is temporary: use ferry::inplace_view<N>, which stores the list
 // An array with separate rows and columns (R7).
 #include <ferry/ferry.hpp>
 
