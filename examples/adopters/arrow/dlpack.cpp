@@ -1,0 +1,197 @@
+// arrow/c/dlpack.cc on ferry: the functions that arrow/c/dlpack.h declares.
+#include <arrow/api.h>
+#include <arrow/c/dlpack.h>
+
+#include <ferry/base/inplace_dims.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/tensor/make_managed.hpp>
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace arrow::dlpack {
+
+DLPackVersion const kVersion{ferry::version::current.major, ferry::version::current.minor};
+
+namespace {
+
+Status to_status(ferry::error const& e) {
+    switch (e.code()) {
+        case ferry::errc::dtype: return Status::TypeError(e.what());
+        case ferry::errc::out_of_memory: return Status::OutOfMemory(e.what());
+        case ferry::errc::device:
+        case ferry::errc::no_backend: return Status::NotImplemented(e.what());
+        default: return Status::Invalid(e.what());
+    }
+}
+
+Result<ferry::data_type> to_dlpack_type(DataType const& type) {
+    switch (type.id()) {
+        case Type::UINT8: return ferry::dtype_of<std::uint8_t>;
+        case Type::UINT16: return ferry::dtype_of<std::uint16_t>;
+        case Type::UINT32: return ferry::dtype_of<std::uint32_t>;
+        case Type::UINT64: return ferry::dtype_of<std::uint64_t>;
+        case Type::INT8: return ferry::dtype_of<std::int8_t>;
+        case Type::INT16: return ferry::dtype_of<std::int16_t>;
+        case Type::INT32: return ferry::dtype_of<std::int32_t>;
+        case Type::INT64: return ferry::dtype_of<std::int64_t>;
+        case Type::HALF_FLOAT: return ferry::data_type{ferry::type_code::float_, 16, 1};
+        case Type::FLOAT: return ferry::dtype_of<float>;
+        case Type::DOUBLE: return ferry::dtype_of<double>;
+        case Type::BOOL: return Status::TypeError("Bit-packed boolean data type not supported by DLPack.");
+        default: return Status::TypeError("DataType is not compatible with DLPack spec: ", type.ToString());
+    }
+}
+
+Result<std::shared_ptr<DataType>> to_arrow_type(ferry::data_type type) {
+    int const log_bytes = type.lanes == 1 && type.bits % 8 == 0 ? std::countr_zero(unsigned{type.bits}) - 3 : -1;
+    if (log_bytes >= 0 && 8 << log_bytes == type.bits && log_bytes < 4) {
+        using factory = std::shared_ptr<DataType> const& (*)();
+        static constexpr factory signed_types[] = {int8, int16, int32, int64}, unsigned_types[] = {uint8, uint16, uint32, uint64},
+                                 real_types[] = {nullptr, float16, float32, float64};
+        if (type.code == ferry::type_code::int_) return signed_types[log_bytes]();
+        if (type.code == ferry::type_code::uint) return unsigned_types[log_bytes]();
+        if (type.code == ferry::type_code::float_ && log_bytes > 0) return real_types[log_bytes]();
+    }
+    return Status::TypeError("Only integers and floating-point types of 8 to 64 bits can be imported from DLPack.");
+}
+
+Status check_cpu(bool is_cpu) {
+    return is_cpu ? Status::OK() : Status::NotImplemented("DLPack support is implemented only for buffers on CPU device.");
+}
+
+/// Calls `f` with the view of an array, or returns the reason why DLPack cannot describe it.
+template <class F>
+auto with_view(Array const& array, F f) -> decltype(f(ferry::tensor_view{})) {
+    // The data of null elements may be undefined.
+    if (array.null_count() > 0) return Status::TypeError("Can only use DLPack on arrays with no nulls.");
+    ARROW_ASSIGN_OR_RAISE(auto const type, to_dlpack_type(*array.type()));
+    ARROW_RETURN_NOT_OK(check_cpu(array.device_type() == DeviceAllocationType::kCPU));
+    ArrayData const& data = *array.data();
+    auto const* const first = data.GetValues<std::uint8_t>(1, data.offset * type.bits / 8);
+    return f({first, type, ferry::shape_view{&data.length, 1}});  // of void const*: read-only, as all Arrow arrays are
+}
+
+/// Calls `f` with the view of a tensor, or returns the reason why DLPack cannot describe it.
+template <class F>
+auto with_view(Tensor const& tensor, F f) -> decltype(f(ferry::tensor_view{})) {
+    ARROW_ASSIGN_OR_RAISE(auto const type, to_dlpack_type(*tensor.type()));
+    ARROW_RETURN_NOT_OK(check_cpu(tensor.data()->is_cpu()));
+    ferry::inplace_dims<64> bytes;
+    if (tensor.ndim() > 64) return Status::NotImplemented("DLPack export of a tensor with more than 64 dimensions.");
+    bytes = tensor.strides();
+    auto const strides = ferry::try_element_strides(bytes, type.bits / 8u);
+    if (!strides) return to_status(strides.error());
+    auto const bits = tensor.is_mutable() ? ferry::flags::none : ferry::flags::read_only;
+    auto* const first = const_cast<std::uint8_t*>(tensor.raw_data());
+    return f({static_cast<void*>(first), type, tensor.shape(), *strides, ferry::cpu, bits});
+}
+
+template <class T>
+Result<T> to_result(ferry::result<T> got) {
+    if (!got) return to_status(got.error());
+    return std::move(*got);
+}
+
+/// Copies the values of an array, or the memory of a tensor with its strides.
+Result<std::shared_ptr<Array>> copy_of(Array const& array) {
+    ArrayData const& data = *array.data();
+    auto const width = array.type()->byte_width();
+    ARROW_ASSIGN_OR_RAISE(auto values, data.buffers[1]->CopySlice(data.offset * width, data.length * width));
+    return MakeArray(ArrayData::Make(array.type(), data.length, {nullptr, std::move(values)}, 0));
+}
+Result<std::shared_ptr<Tensor>> copy_of(Tensor const& tensor) {
+    ARROW_ASSIGN_OR_RAISE(auto memory, tensor.data()->CopySlice(0, tensor.data()->size()));
+    return Tensor::Make(tensor.type(), std::move(memory), tensor.shape(), tensor.strides());
+}
+
+template <class T>
+Result<DLManagedTensorVersioned*> share(std::shared_ptr<T> array, ferry::tensor_view const& v, ferry::flags bits) {
+    ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_make_managed(std::move(array), v, bits)));
+    return tensor.release();
+}
+
+template <class T>
+Result<DLManagedTensorVersioned*> export_versioned(std::shared_ptr<T> const& array, bool copy) {
+    return with_view(*array, [&](ferry::tensor_view const& v) -> Result<DLManagedTensorVersioned*> {
+        if (!copy) return share(array, v, ferry::flags::none);
+        ARROW_ASSIGN_OR_RAISE(auto const copied, copy_of(*array));
+        return with_view(*copied, [&](ferry::tensor_view const& w) {
+            return share(copied, w.with_device(w.device(), ferry::flags::none), ferry::flags::is_copied);
+        });
+    });
+}
+
+template <class T>
+Result<DLManagedTensor*> export_legacy(std::shared_ptr<T> const& array) {
+    return with_view(*array, [&](ferry::tensor_view const& v) -> Result<DLManagedTensor*> {
+        if (std::same_as<T, Tensor> && v.is_read_only())
+            return Status::NotImplemented("Legacy DLPack support is not implemented for immutable tensors");
+        // Arrow lends arrays, which are immutable, to consumers of the legacy struct, which has no flag for that.
+        ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_make_managed(std::shared_ptr<T>{array},
+                                                                             v.with_device(v.device(), ferry::flags::none))));
+        return to_result(tensor.try_release_legacy());
+    });
+}
+
+/// Memory of an imported tensor.
+class imported_buffer final : public MutableBuffer {
+   public:
+    imported_buffer(ferry::managed_tensor tensor, std::int64_t bytes)
+        : MutableBuffer{static_cast<std::uint8_t*>(tensor.view().data()), bytes}, tensor_{std::move(tensor)} {
+        is_mutable_ = !tensor_.is_read_only();
+    }
+
+   private:
+    ferry::managed_tensor tensor_;
+};
+
+}  // namespace
+
+Result<DLManagedTensor*> ExportArray(std::shared_ptr<Array> const& array) { return export_legacy(array); }
+Result<DLManagedTensor*> ExportTensor(std::shared_ptr<Tensor> const& tensor) { return export_legacy(tensor); }
+Result<DLManagedTensorVersioned*> ExportArrayVersioned(std::shared_ptr<Array> const& array, bool copy) {
+    return export_versioned(array, copy);
+}
+Result<DLManagedTensorVersioned*> ExportTensorVersioned(std::shared_ptr<Tensor> const& tensor, bool copy) {
+    return export_versioned(tensor, copy);
+}
+
+Result<DLDevice> ExportDevice(std::shared_ptr<Array> const& array) {
+    ARROW_RETURN_NOT_OK(check_cpu(array->device_type() == DeviceAllocationType::kCPU));
+    return ferry::cpu.to_abi();
+}
+Result<DLDevice> ExportDevice(std::shared_ptr<Tensor> const& tensor) {
+    ARROW_RETURN_NOT_OK(check_cpu(tensor->data()->is_cpu()));
+    return ferry::cpu.to_abi();
+}
+
+Result<std::shared_ptr<Array>> ImportArrayVersioned(DLManagedTensorVersioned* raw) {
+    ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_from_dlpack(raw)));
+    ferry::tensor_view const v = tensor.view();
+    ARROW_RETURN_NOT_OK(check_cpu(v.device().type == ferry::device_type::cpu));
+    if (v.rank() != 1 || !v.is_contiguous())
+        return Status::Invalid("Only contiguous one dimensional tensor can be imported as arrays");
+    ARROW_ASSIGN_OR_RAISE(auto type, to_arrow_type(v.dtype()));
+    auto memory = std::make_shared<imported_buffer>(std::move(tensor), v.nbytes());
+    return MakeArray(ArrayData::Make(std::move(type), v.size(), {nullptr, std::move(memory)}, 0));
+}
+
+Result<std::shared_ptr<Tensor>> ImportTensorVersioned(DLManagedTensorVersioned* raw) {
+    ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_from_dlpack(raw)));
+    ferry::tensor_view const v = tensor.view();
+    ARROW_RETURN_NOT_OK(check_cpu(v.device().type == ferry::device_type::cpu));
+    ARROW_ASSIGN_OR_RAISE(auto type, to_arrow_type(v.dtype()));
+    std::vector<std::int64_t> shape(v.shape().begin(), v.shape().end()), strides(shape.size());
+    for (int i = 0; i < v.rank(); ++i) strides[static_cast<std::size_t>(i)] = v.stride(i) * v.dtype().bits / 8;
+    ARROW_ASSIGN_OR_RAISE(auto const bytes, internal::ComputeTensorSize(shape, strides, v.dtype().bits / 8));
+    auto memory = std::make_shared<imported_buffer>(std::move(tensor), bytes);
+    return Tensor::Make(std::move(type), std::move(memory), std::move(shape), std::move(strides));
+}
+
+}  // namespace arrow::dlpack

@@ -1,0 +1,105 @@
+// nanobind's arrays on ferry: the handle, the buffer protocol, and the methods of nanobind.nb_ndarray.
+#pragma push_macro("check")  // a macro of nb_internals.h
+#undef check
+#include <ferry/python/buffer.hpp>
+#include <ferry/python/export.hpp>
+#include <ferry/python/try_import.hpp>
+
+#include <ferry/space/back_end.hpp>
+#include <ferry/tensor/constraints.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/view.hpp>
+#pragma pop_macro("check")
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+NAMESPACE_BEGIN(NB_NAMESPACE)
+NAMESPACE_BEGIN(detail)
+
+/// An array that was imported, or made in C++: the struct that ndarray.h reads, and what keeps its memory alive.
+struct ndarray_handle {
+    ndarray_handle(dlpack::dltensor const &t, bool read_only, PyObject *owner_, PyObject *self_, ferry::managed_tensor tensor = {})
+        : seen(t), owner(owner_), self(self_), ro(read_only), imported(std::move(tensor)) {}
+
+    dlpack::dltensor seen;
+    std::atomic<size_t> refcount = 0;
+    PyObject *owner, *self;
+    bool ro;
+    ferry::managed_tensor imported;    // empty for an array made in C++
+    std::unique_ptr<int64_t[]> lists;  // extents and strides that no other object owns
+
+    ferry::tensor_view view() const noexcept {
+        return {reinterpret_cast<DLTensor const &>(seen), ro ? ferry::flags::read_only : ferry::flags::none};
+    }
+    template <bool Versioned> PyObject *make_capsule();
+};
+
+/// A reference to a handle.
+class ndarray_reference {
+public:
+    explicit ndarray_reference(ndarray_handle *th) noexcept : th_(th) { ++th->refcount; }
+    ndarray_reference(ndarray_reference &&other) noexcept : th_(std::exchange(other.th_, nullptr)) {}
+    ndarray_reference &operator=(ndarray_reference &&other) noexcept {
+        std::swap(th_, other.th_);
+        return *this;
+    }
+    ~ndarray_reference() { ndarray_dec_ref(th_); }
+    ndarray_handle *get() const noexcept { return th_; }
+
+private:
+    ndarray_handle *th_;
+};
+
+NAMESPACE_END(detail)
+NAMESPACE_END(NB_NAMESPACE)
+
+template <> struct ferry::array_traits<nanobind::detail::ndarray_handle> {
+    static ferry::tensor_view view(nanobind::detail::ndarray_handle const &th) noexcept { return th.view(); }
+    static auto share(nanobind::detail::ndarray_handle const &th) noexcept {
+        return nanobind::detail::ndarray_reference(const_cast<nanobind::detail::ndarray_handle *>(&th));
+    }
+    // nanobind does not know on which stream the data is ready, and ignores the stream of the consumer.
+    static ferry::stream_token ready_on(nanobind::detail::ndarray_handle const &) noexcept { return ferry::already_ready; }
+};
+template <> struct ferry::array_traits<nanobind::detail::ndarray_reference> {
+    static ferry::tensor_view view(nanobind::detail::ndarray_reference const &r) noexcept { return r.get()->view(); }
+};
+
+NAMESPACE_BEGIN(NB_NAMESPACE)
+NAMESPACE_BEGIN(detail)
+
+namespace py = ferry::python;
+
+template <bool Versioned> PyObject *ndarray_handle::make_capsule() {
+    ferry::share_only_back_end sharing;
+    ferry::request const req{.max_version = Versioned ? ferry::version::current : ferry::version::legacy};
+    return py::detail::export_array_capsule(*this, view(), req, ferry::already_ready, sharing);
+}
+
+static PyObject *nb_ndarray_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    try {
+        ferry::share_only_back_end sharing;
+        return py::export_capsule(*((nb_ndarray *) self)->th,
+                                          py::parse_export_arguments(args, nargs, kwnames), sharing);
+    } catch (...) {
+        py::translate_exception();
+        return nullptr;
+    }
+}
+
+static PyObject *nb_ndarray_dlpack_device(PyObject *self, PyObject *) {
+    return py::to_device_pair(((nb_ndarray *) self)->th->view().device());
+}
+
+static int nb_ndarray_getbuffer(PyObject *self, Py_buffer *view, int flags) {
+    return py::get_buffer(((nb_ndarray *) self)->th->view(), self, view, flags);
+}
+static void nb_ndarray_releasebuffer(PyObject *, Py_buffer *view) { py::release_buffer(view); }
+
+NAMESPACE_END(detail)
+NAMESPACE_END(NB_NAMESPACE)

@@ -1,0 +1,126 @@
+// nanobind's arrays on ferry: imports, creation and reference counts. Included in nb_ndarray.cpp, whose functions it calls.
+NAMESPACE_BEGIN(NB_NAMESPACE)
+NAMESPACE_BEGIN(detail)
+
+static ferry::contiguity order_of(char order) {
+    return order == 'C' ? ferry::contiguity::row_major
+         : order == 'F' ? ferry::contiguity::column_major
+         : order == 'A' ? ferry::contiguity::either
+                        : ferry::contiguity::any;
+}
+
+/// Imports an object with a DLPack method or the buffer protocol, or through the function to_dlpack() of its library.
+static ferry::managed_tensor import_tensor(nb_internals *p, PyObject *src, bool ro) noexcept {
+    // Libraries export an unversioned capsule faster, but not for read-only arrays.
+    static constexpr ferry::request first[] = {{}, {.max_version = ferry::version::legacy}};
+    if (auto got = py::try_from_python<ferry::managed_tensor>(src, first[ro], ferry::share_only))
+        return *std::move(got);
+    if (ro)
+        if (auto got = py::try_from_python<ferry::managed_tensor>(src, {}, ferry::share_only))
+            return *std::move(got);
+    try {
+        if (obj_has_buffer(src, Py_TYPE(src)))
+            return py::from_buffer(src);
+        if (char const *pkg = importers[detect_framework(p, Py_TYPE(src))].to_dlpack_pkg) {
+            object capsule = obj_call(p, str_getattr(p, module_::import_(pkg), "to_dlpack"), handle(src));
+            return py::from_capsule(capsule.ptr());
+        }
+    } catch (...) {
+        PyErr_Clear();
+    }
+    return {};
+}
+
+static bool has_complex_elements(ferry::data_type t) {
+    return t.code == ferry::type_code::complex || t.code == ferry::type_code::bcomplex;
+}
+
+static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const ndarray_config &cfg, bool convert,
+                                           cleanup_list *cleanup) noexcept {
+    ferry::managed_tensor tensor = import_tensor(p, src, cfg.ro);
+    if (!tensor)
+        return nullptr;
+    ferry::tensor_view const v = tensor.view();
+
+    // Device, access and shape are not converted.
+    ferry::constraints const fixed{
+        .rank = cfg.ndim,
+        .shape = cfg.ndim > 0 ? ferry::shape_view{cfg.shape, cfg.ndim} : ferry::shape_view{},
+        .device = static_cast<ferry::device_type>(cfg.device_type),
+        .is_writable = !cfg.ro,
+    };
+    if (!fixed.matches(v))
+        return nullptr;
+
+    bool const has_dtype = cfg.dtype != dlpack::dtype();
+    ferry::data_type const dtype = has_dtype ? std::bit_cast<ferry::data_type>(cfg.dtype) : v.dtype();
+    if (v.dtype() != dtype || !v.is_contiguous(order_of(cfg.order))) {
+        if (!convert || PyCapsule_CheckExact(src) || v.dtype().lanes != 1 || (has_complex_elements(v.dtype()) && !has_complex_elements(dtype)))
+            return nullptr;
+        ferry::message const name = ferry::message{} << dtype;  // "float32"
+        object converted = convert_array(p, detect_framework(p, Py_TYPE(src)), src, name.c_str(), cfg.order ? cfg.order : 'K');
+        if (!converted.is_valid())
+            return nullptr;
+        ndarray_handle *h = ndarray_import_impl(p, converted.ptr(), cfg, false, nullptr);
+        if (h && cleanup)
+            cleanup->append(converted.release().ptr());
+        return h;
+    }
+
+    scoped_pymalloc<ndarray_handle> memory;
+    PyObject *self = PyCapsule_CheckExact(src) ? nullptr : Py_NewRef(src);
+    auto const &seen = reinterpret_cast<dlpack::dltensor const &>(tensor.get()->dl_tensor);
+    auto *th = new (memory.release()) ndarray_handle(seen, cfg.ro, nullptr, self, std::move(tensor));
+    if (!th->seen.strides && v.rank() > 0) {
+        th->lists = std::make_unique<int64_t[]>(size_t(v.rank()));
+        th->seen.strides = th->lists.get();
+        for (int i = 0; i < v.rank(); ++i)
+            th->seen.strides[i] = v.stride(i);
+    }
+    return th;
+}
+
+dlpack::dltensor *ndarray_inc_ref(ndarray_handle *th) noexcept {
+    if (!th)
+        return nullptr;
+    ++th->refcount;
+    return &th->seen;
+}
+
+void ndarray_dec_ref(ndarray_handle *th) noexcept {
+    if (!th)
+        return;
+    size_t const count = th->refcount--;
+    check(count != 0, "ndarray_dec_ref(): reference count became negative!");
+    if (count != 1)
+        return;
+    if (cleanup_guard guard{}) {  // the interpreter still runs
+        Py_XDECREF(th->owner);
+        Py_XDECREF(th->self);
+        th->~ndarray_handle();
+        PyMem_Free(th);
+    }
+}
+
+ndarray_handle *ndarray_create(nb_internals *, const ndarray_create_args *a) {
+    auto const rank = a->ndim;
+    check(rank <= 128, "ndarray_create(): ndim is too large!");
+    check(a->strides || a->order == '\0' || strchr("ACF", a->order), "ndarray_create(): unknown memory order requested!");
+    scoped_pymalloc<ndarray_handle> memory;
+    std::unique_ptr<int64_t[]> lists(new int64_t[2 * rank]);
+    int64_t *const shape = lists.get(), *const strides = shape + rank;
+    int64_t step = 1;
+    for (size_t k = 0; k < rank; ++k) {
+        size_t const i = a->order == 'F' ? k : rank - 1 - k;
+        shape[i] = (int64_t) a->shape[i];
+        strides[i] = a->strides ? a->strides[i] : std::exchange(step, step * shape[i]);
+    }
+    auto *th = new (memory.release()) ndarray_handle({a->data, {a->device_type ? a->device_type : device::cpu::value, a->device_id}, (int32_t) rank, a->dtype,
+                                   shape, strides, a->byte_offset},
+                                  a->ro, Py_XNewRef(a->owner), nullptr);
+    th->lists = std::move(lists);
+    return th;
+}
+
+NAMESPACE_END(detail)
+NAMESPACE_END(NB_NAMESPACE)
