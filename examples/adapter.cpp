@@ -260,7 +260,7 @@ int main() {
     // [/exchange]
     matrix const columns{numbers, numbers->data(), {3, 2}, {1, 3}};
     // [order]
-    auto const kept = ferry::to_dlpack(columns, {.copy = ferry::copy_policy::always});  // column-major, as the source
+    auto const kept = ferry::to_dlpack(columns, {.copy = ferry::copy_policy::always});  // column-major, like the source
     auto const in_rows = ferry::to_dlpack(columns, {.copy = ferry::copy_policy::always, .layout = ferry::layout::contiguous});
     // [/order]
     assert(kept.view().is_contiguous(ferry::contiguity::column_major) && in_rows.view().is_contiguous());
