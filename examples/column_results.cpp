@@ -12,7 +12,7 @@ ferry::result<double> sum_of(ferry::column const& c) {
     for (std::int64_t i = 0; i < values->size(); ++i) {
         auto const item = values->try_at(i);
         if (!item) return item.error();
-        sum += item->value_or(0);  // a null
+        sum += item->value_or(0);  // a null counts as 0
     }
     return sum;
 }

@@ -107,7 +107,8 @@ def page(measured):
         "link* is a plain copy of the same size between device and pinned memory. A *lane* is a host thread of the copier, with a stream and pinned staging\n"
         "buffers. *Found in its session*: the importer's session already maps the memory. *Mapped by its session*: the session maps the memory for this attach, and\n"
         "unmaps it on release. [ipc.md](ipc.md#measurements) defines *shared slots* and *one share per frame*. The *peer* is the call in the\n"
-        "column *against*; the term has no relation to peer access between GPUs. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry is\n"
+        "column *against*; the term has no relation to peer access between GPUs. A fixed time in that column, 20 µs or 2 µs, is part of the budget and is\n"
+        "not measured. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry is\n"
         "faster. Its quartiles are in brackets. A *budget* is a performance target of the project; the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time\n"
         "relative to the peer's. "
         f"ferry misses {missed or 'none'} of the budgets.\n",
