@@ -55,6 +55,7 @@ stream synchronisation, the contents of structs, and the signatures of functions
 stream until the test releases it. [conformance.md](conformance.md) has the other rules, tested on the host, and explains the results. Every violation
 was reproduced twice: by the command, and by the script that `dlpack-conformance --reproduce RULE:LIBRARY` prints. cuda-core is tested with its
 buffers, which are one-dimensional arrays of bytes, so only the cases that do not require a particular shape or type are run.
+In the column *what*, "handshake" marks a case that tests stream synchronisation between producer and consumer.
 
 """
 
