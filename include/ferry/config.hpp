@@ -21,9 +21,9 @@
 
 #include <version>
 
-// Deletes an overload, with a message that states the fix. Since C++26, and with Clang 19 in every language version,
-// the message is the diagnostic. Older compilers print the line of the declaration, so keep the name and the message on
-// one line.
+// Deletes an overload, with a message that states the fix. Compilers print the message in C++26, and Clang 19 or newer
+// also in earlier versions of the language. Other compilers print the line of the declaration, so keep the name and the
+// message on one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
 #elif defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && defined(__clang__) && !defined(__CUDACC__)
@@ -34,8 +34,8 @@
 #define FERRY_DELETED(cure) = delete
 #endif
 
-// For a parameter, or an object (after the parameter list of a member function), that the result references. Clang then
-// warns, for example, when a function returns a view of a local list.
+// Marks a parameter that the result references or, after the parameter list of a member function, the object itself.
+// Clang then warns, for example, when a function returns a view of a local list.
 #if defined(__clang__) && !defined(__CUDACC__)
 #define FERRY_LIFETIME_BOUND [[clang::lifetimebound]]
 #else
@@ -45,9 +45,9 @@
 // For functions on error paths: keeps them out of line.
 #define FERRY_COLD [[gnu::cold, gnu::noinline]]
 
-// For static variables of which each shared library needs its own. Two extension modules may contain different versions
-// of ferry. Without this attribute, both would use the variables of the module that was loaded first, whose layout may
-// differ.
+// For static variables of which each shared library needs its own copy. Two extension modules may contain different
+// versions of ferry. Without this attribute, both would use the variables of the module that was loaded first, whose
+// layout may differ.
 #define FERRY_HIDDEN [[gnu::visibility("hidden")]]
 
 // For exceptions that cross shared library boundaries. libc++ identifies a type by the address of its type info, and
@@ -66,8 +66,8 @@
 #define FERRY_HAS_RTTI 0
 #endif
 
-// Exceptions are available. Without them (-fno-exceptions), only the `try_…` functions exist, which return a result
-// (D17). All translation units of a program must use the same setting.
+// Exceptions are available. Without them (-fno-exceptions), a function that has a `try_…` form, which returns a result
+// (D17), exists in that form only. All translation units of a program must use the same setting.
 #if defined(__cpp_exceptions)
 #define FERRY_HAS_EXCEPTIONS 1
 #else

@@ -50,7 +50,8 @@ enum class device_type : std::int32_t {
            type == device_type::cuda_managed;
 }
 
-/// Returns whether CUDA streams order work on memory of a device type; exchanges of such memory accept CUDA tokens.
+/// Returns whether CUDA streams order work on memory of a device type; exchanges of such memory accept tokens of CUDA
+/// streams.
 ///
 /// \param type  device type
 /// \return      true for cuda, cuda_host and cuda_managed
@@ -58,7 +59,8 @@ enum class device_type : std::int32_t {
     return type == device_type::cuda || type == device_type::cuda_host || type == device_type::cuda_managed;
 }
 
-/// Returns whether ROCm streams order work on memory of a device type; exchanges of such memory accept ROCm tokens.
+/// Returns whether ROCm streams order work on memory of a device type; exchanges of such memory accept tokens of ROCm
+/// streams.
 ///
 /// \param type  device type
 /// \return      true for rocm and rocm_host

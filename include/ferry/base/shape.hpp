@@ -151,7 +151,7 @@ class shape_view : public detail::int64_list {
     // clang-format off
     template <std::size_t N>
     shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
-    template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
+    template <std::integral... Int>  // {2, 3}, and {0, 3}, which would otherwise convert to a null pointer and a rank
         requires(sizeof...(Int) > 0)
     shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
     template <detail::integer_list Range>
@@ -203,7 +203,7 @@ class strides_view : public detail::int64_list {
     // clang-format off
     template <std::size_t N>
     strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
-    template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
+    template <std::integral... Int>  // {2, 3}, and {0, 3}, which would otherwise convert to a null pointer and a rank
         requires(sizeof...(Int) > 0)
     strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this list is temporary: use ferry::inplace_view<N>, which stores the list, or keep the list in an object that outlives the view");
     template <detail::integer_list Range>

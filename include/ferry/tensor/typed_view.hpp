@@ -253,7 +253,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
         return {data(), static_cast<std::size_t>(size())};
     }
     // clang-format off
-    void span() const requires(Access == access_from::host && Layout == layout::strided && !packed_type<T>) FERRY_DELETED("a span requires contiguous elements: call as with layout::contiguous, or request a copy with copy_policy::always");
+    void span() const requires(Access == access_from::host && Layout == layout::strided && !packed_type<T>) FERRY_DELETED("a span requires contiguous elements: call ferry::as with layout::contiguous, if necessary on a copy (copy_policy::always, layout::contiguous)");
     // clang-format on
 
     /// Returns an iterator to the first element of a view of rank 1: a pointer if the view is contiguous and its type

@@ -50,8 +50,8 @@ constexpr decltype(auto) visit_checked(tensor_view const& v, F& f) {
 /// Calls a function with a typed view whose element type matches the data type of the tensor, selected from a list:
 /// `visit<float const, double const>(v, [](auto const& x) { … })`.
 ///
-/// As with `as`, which performs the other checks, an element type T const accepts read-only tensors. The function is
-/// compiled for each type.
+/// Calls `as` for the other checks, so read-only tensors require an element type T const. The function is compiled for
+/// each type.
 ///
 /// \tparam Rank  rank of the typed view: `visit<2, float const, double const>(v, f)`; without it, dynamic_rank
 /// \tparam T     element types
