@@ -1,4 +1,4 @@
-// ferry: a non-owning reference to a CUDA event, for arrays whose data is ready behind an event.
+// ferry: a non-owning reference to a CUDA event, for arrays whose data is ready when an event completes.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>

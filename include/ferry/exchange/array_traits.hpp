@@ -33,8 +33,8 @@ namespace ferry::inline v0 {
 ///   devices. With a fourth parameter, `T allocate(data_type, shape_view, device, stream_token)`, it receives the
 ///   stream that first writes to the array, or no stream; only work on that stream may write to the array immediately.
 /// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready. It
-///   may instead return an event behind which the data is ready (`ready_event`); ferry then calls it only if a stream
-///   or the host must wait, and the consumer does not wait for later work on the array's stream.
+///   may instead return an event that completes when the data is ready (`ready_event`); ferry then calls `ready_on`
+///   only if a stream or the host must wait, and the consumer does not wait for later work on the array's stream.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
 /// - `ferry::device device(T const&)`: returns the device of the elements of an array, without a view; if it is absent,
 ///   ferry calls `view`. Within the specialisation, the unqualified name `device` refers to this member: write
@@ -132,11 +132,11 @@ concept has_run_time_ownership = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::owns(a) } -> std::same_as<bool>;
 };
 
-/// An event behind which the data of an array is ready: an object of a class that has a member function
+/// An event that completes when the data of an array is ready: an object of a class that has a member function
 /// `wait_for_event(device, stream_token on) const`, or for which the back end of the exchange has
-/// `wait_for_event(event, device, on)`. The function makes work that is queued on `on` later run after the event; if
-/// `on` names no stream, it blocks the host until the event has completed. The event need not be copyable, and is
-/// destroyed when the function has returned.
+/// `wait_for_event(event, device, on)`. The function makes later work on `on` wait for the event; if `on` names no
+/// stream, it blocks the host until the event has completed. The event need not be copyable, and is destroyed when the
+/// function has returned.
 template <class E>
 concept ready_event = std::is_class_v<E> && !std::same_as<E, stream_token> && !detail::is_result<E>;
 
@@ -146,7 +146,7 @@ concept has_ready_on = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> std::same_as<stream_token>;
 };
 
-/// array_traits<T>::device returns the device of an array. The array need not be viewable at that time.
+/// array_traits<T>::device returns the device of an array. A view is not required.
 template <class Array>
 concept has_device = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::device(a) } -> std::same_as<ferry::device>;
@@ -156,7 +156,7 @@ concept has_device = requires(Array const& a) {
 template <class Array>
 concept lends_read_only = requires { requires array_traits<std::remove_cv_t<Array>>::lend_read_only; };
 
-/// array_traits<T>::ready_on returns an event behind which the data is ready. Not required for host memory.
+/// array_traits<T>::ready_on returns an event that completes when the data is ready. Not required for host memory.
 template <class Array>
 concept has_ready_event = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> ready_event;

@@ -25,8 +25,8 @@ struct tensor_properties {
     /// of type cpu, on which no work is pending.
     stream_token ready_on{};
     bool is_shareable = true;  ///< whether the owner can be moved or shared
-    /// Whether the data is ready behind an event; `ready_on` is then none. A decision to wait names the stream that
-    /// waits for the event, or none if the host waits.
+    /// Whether an event, instead of a stream, indicates when the data is ready; `ready_on` is then none. A decision to
+    /// wait names the stream that waits for the event, or none if the host waits.
     bool is_behind_event = false;
     /// Whether read-only data is shared with legacy consumers, whose struct has no flag for it.
     bool lends_read_only = false;
@@ -216,8 +216,9 @@ namespace detail {
                               "data: pass a stream of the device of the data (R43–R45)");
             if (ready.is_default_of_other(props.device))  // mutant: r43_ready_of_other
                 return refuse(errc::stream,
-                              "stream of another device: the data is ready on the default stream of a device other "
-                              "than its own: pass a stream of its own device that is ordered after that stream (R43)");
+                              "stream of another device: the data is ready on the default stream of a device that "
+                              "does not hold it: pass a stream of the device of the data, ordered after that default "
+                              "stream (R43)");
         }
     }
 

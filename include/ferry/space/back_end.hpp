@@ -30,8 +30,8 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// The device operations that an exchange requires (D9a). A back end need not own resources or support more than one
 /// device.
 ///
-/// An operation that fails throws or returns an error. Each except `reaches` may return `result<R>` instead of R, and
-/// must do so when exceptions are disabled (-fno-exceptions).
+/// An operation that fails throws or returns an error. Each except `reaches` may return `result<R>` instead of R; an
+/// operation that can fail must do so when exceptions are disabled (-fno-exceptions).
 ///
 /// - `reaches(device)`: returns whether the back end can allocate on the device and copy to and from it.
 /// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.

@@ -133,7 +133,7 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
 ///
 /// Shapes and data types must be equal; strides may differ. For sub-byte types one view may be packed and the other
 /// padded; the plan then packs, or unpacks and clears the padding (R13, R19). Reads metadata only; does not allocate or
-/// synchronise. The views must be valid: check foreign views with `validate` first. Overlapping elements of `dst` are
+/// synchronise. The views must be valid: check foreign structs with `validate` first. Overlapping elements of `dst` are
 /// detected for stride 0 only; with other strides, an overlapping element receives one of the values.
 ///
 /// \param dst    destination
