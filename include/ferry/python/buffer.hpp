@@ -115,7 +115,7 @@ class owned_buffer {
         throw error_is_set{};
     auto const type = detail::type_from_format(buffer.format, buffer.itemsize);
     if (buffer.ndim < 0 || buffer.ndim > PyBUF_MAX_NDIM || (buffer.ndim > 0 && buffer.shape == nullptr))
-        raise(PyExc_BufferError, "from_buffer: the exporter has not described the shape of at most 64 dimensions");
+        raise(PyExc_BufferError, "from_buffer: the exporter must provide a shape of at most 64 dimensions");
     std::int64_t shape[PyBUF_MAX_NDIM], strides[PyBUF_MAX_NDIM];
     bool is_empty = false;
     for (int i = 0; i < buffer.ndim; ++i) is_empty = is_empty || buffer.shape[i] == 0;
@@ -143,8 +143,8 @@ class owned_buffer {
 /// Describes a tensor for `bf_getbuffer`. Pass the arguments of that function, and release the buffer with
 /// release_buffer in `bf_releasebuffer`. Requires the GIL; does not synchronise.
 ///
-/// \param v         view of the array in `exporter`. Its memory must be valid, and unchanged in shape, until the buffer
-///                  is released; its extents and strides are copied
+/// \param v         view of the array in `exporter`. The memory must remain valid, and the array must keep its shape,
+///                  until the buffer is released; the extents and strides are copied
 /// \param exporter  object; the buffer holds a reference to it
 /// \param out       buffer
 /// \param flags     request of the consumer, a combination of PyBUF_ flags
@@ -180,7 +180,8 @@ class owned_buffer {
     if (!fits)
         return refuse("the tensor does not have the requested order: request strides, or copy the tensor");
     if (has(PyBUF_FORMAT) && !has(PyBUF_ND))
-        return refuse("a format was requested without a shape, which means unsigned bytes: request PyBUF_ND as well");
+        return refuse("a format was requested without a shape, but a buffer without a shape consists of unsigned bytes: "
+                      "request PyBUF_ND as well");
     auto const rank = static_cast<std::size_t>(v.rank());
     Py_ssize_t const item = v.dtype().bits / 8;
     auto* const layout = static_cast<Py_ssize_t*>(PyMem_Malloc(2 * sizeof(Py_ssize_t) * (rank != 0 ? rank : 1)));

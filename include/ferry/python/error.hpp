@@ -106,10 +106,10 @@ bool set_registered(PyObject* type) noexcept {
 
 }  // namespace detail
 
-/// Sets the Python exception class for exceptions of an array library: `translate_exception`, and so the methods that
-/// ferry installs in this extension module, raises it with the text of `what()`. Of several registered base classes,
-/// the last one registered is used; registered classes take precedence over those of ferry. Does not apply to the
-/// allocator of the exchange table, which must not use the Python API (R72). Requires the GIL.
+/// Registers the Python exception class for exceptions of an array library. `translate_exception`, which the methods
+/// that ferry installs in this extension module call, then raises this class with the text of `what()`. Of several
+/// registered base classes, the last one registered is used; registered classes take precedence over those of ferry.
+/// Does not apply to the allocator of the exchange table, which must not use the Python API (R72). Requires the GIL.
 ///
 /// `__dlpack__` should raise a TypeError only if a second call without keywords also fails, because consumers repeat
 /// the call after a TypeError (R52, R58).

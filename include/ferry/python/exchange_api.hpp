@@ -245,8 +245,8 @@ template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_e
     if constexpr (table::needs_context) {
         if (table::wrap_context != nullptr && table::wrap_context != context) {
             PyErr_SetString(PyExc_ValueError,
-                            "an exchange table has one context, and these functions are in use with another one: pass "
-                            "other lambdas for each Python type");
+                            "an exchange table has one context, and these functions already use another one: pass "
+                            "different lambdas for each Python type");
             return nullptr;
         }
         if constexpr (std::same_as<Context, PyTypeObject>)

@@ -106,8 +106,8 @@ template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_e
 /// \tparam T        array type whose array_traits has view, share and adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only
 /// \param type      mutable type: a heap type without Py_TPFLAGS_IMMUTABLETYPE
-/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object as a `T*`, which is null without
-///                  a Python error for an object of another type, as a `T&`, or in an optional or smart pointer
+/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object as a `T*`, as a `T&`, or in an
+///                  optional or smart pointer; see `unwraps`
 /// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object, or null with a
 ///                  Python error set
 /// \param b         back end

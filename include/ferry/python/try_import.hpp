@@ -1,4 +1,4 @@
-// ferry: imports from Python objects without exceptions and Python errors, for callers that try several types.
+// ferry: imports from Python objects without exceptions or Python errors, for callers that try several types.
 #pragma once
 
 #include <ferry/python/back_end.hpp>
@@ -106,7 +106,7 @@ template <class T, class BackEnd = host_back_end const&>
         detail::imported got;
         detail::import_object<T>(x, req, b, got);
         if (!got.tensor)
-            return error{errc::argument, api, "the object has no __dlpack__ and is no DLPack capsule", where};
+            return error{errc::argument, api, "the object has no __dlpack__ and is not a DLPack capsule", where};
         if (detail::is_copied_despite(x, req, got.tensor))
             return error{errc::copy_needed, api, detail::copied_text, where};
         return finish(std::move(got.tensor), got.ready_on);

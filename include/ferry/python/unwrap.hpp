@@ -29,7 +29,8 @@ concept unwraps_reference = requires(F& f, PyObject* o) {
 };
 
 /// `unwrap(PyObject*)` returns a `std::optional<T>`, a `std::shared_ptr<T>` or a similar object by value, which is
-/// empty for an object of another type. The array exists for the duration of the call, so it cannot be borrowed (R75).
+/// empty for an object of another type. The array exists only for the duration of the call, so it cannot be borrowed
+/// (R75).
 template <class F, class T>
 concept unwraps_value = requires(F& f, PyObject* o) {
     requires !std::is_pointer_v<decltype(f(o))> && !std::is_reference_v<decltype(f(o))>;

@@ -174,7 +174,7 @@ TEST_CASE("R74: wrap receives the Python type, from the method and from the tabl
     // The table is static: a second type would receive the objects of the first.
     auto* const other = make_type(Py_TPFLAGS_DEFAULT);
     CHECK_FALSE(ferry::python::install_exchange_api<array>(other, unwrap, wrap));
-    CHECK(support::taken_error(PyExc_ValueError).find("other lambdas for each Python type") != std::string::npos);
+    CHECK(support::taken_error(PyExc_ValueError).find("different lambdas for each Python type") != std::string::npos);
     CHECK(ferry::python::install_exchange_api<array>(type, unwrap, wrap));
 }
 
