@@ -43,7 +43,9 @@ struct staging {
     int slots;           ///< chunks that a lane has in flight
     std::size_t chunk;   ///< bytes
     bool non_temporal;   ///< the host copies with non-temporal stores
-    int taper = 1;       ///< parts into which each lane divides its last chunk, whose host copy overlaps no transfer
+    /// Number of parts into which each lane divides its last chunk, because the host copy of that chunk does not
+    /// overlap a transfer.
+    int taper = 1;
     /// The waiting thread populates destination pages ahead of the lanes, because a page fault takes longer than
     /// filling the page (docs/cuda.md, "Measurements").
     bool populate_ahead = false;

@@ -118,7 +118,7 @@ inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
 }
 
-/// Copies scattered pieces with kernels queued on `on`, one launch for each 1024 pieces. For pieces of a few KiB, this
+/// Copies scattered pieces with kernels queued on `on`, one launch for every 1024 pieces. For pieces of a few KiB, this
 /// is nearly as fast as one copy of the same total size (docs/cuda.md, "Measurements"); `copy_batch` costs a driver
 /// operation for each piece. Intended for many pieces of similar size. Does not block and allocates nothing.
 /// Thread-safe.
