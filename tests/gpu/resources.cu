@@ -136,11 +136,11 @@ ferry::managed_tensor serves(Space space, ferry::stream_token on, cuda::copier& 
     ferry::request const r{.device = space.device(), .stream = on};
     auto const by_copier = ferry::to_dlpack(source, r, ferry::allocating_from{space, copier});
     auto made = ferry::to_dlpack(source, r, ferry::allocating_from{space, cuda::system});
-    for (auto const* const v : {&by_copier.view(), &made.view()}) {
-        CHECK(ferry::is_same_device(v->device(), space.device()));
-        CHECK(cuda::device_of_pointer(v->data()).type == space.device().type);
-        CHECK(is_iota_by(*v, cuda::system, on));
-        CHECK(is_iota_by(*v, copier, on));
+    for (auto const& v : {by_copier.view(), made.view()}) {
+        CHECK(ferry::is_same_device(v.device(), space.device()));
+        CHECK(cuda::device_of_pointer(v.data()).type == space.device().type);
+        CHECK(is_iota_by(v, cuda::system, on));
+        CHECK(is_iota_by(v, copier, on));
     }
     CHECK(by_copier.is_copied());
     ferry::buffer<Space> const raw{4000, space};
