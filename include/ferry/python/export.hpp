@@ -202,6 +202,13 @@ template <class T, class BackEnd>
     return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));
 }
 
+/// Exports an array as a new capsule like export_capsule, with converted arguments.
+template <class T, class BackEnd>
+[[nodiscard]] PyObject* export_converted(T& array, converted_arguments const& asked, BackEnd& b) {
+    tensor_view const& v = view_of(array);
+    return export_array_capsule(array, v, to_request(asked, v.device()), ferry::detail::ready_on(array), b);
+}
+
 }  // namespace detail
 
 /// Exports an array as a new capsule: the result of `__dlpack__` (R52, R53, R57).
@@ -220,8 +227,7 @@ template <class T, class BackEnd = host_back_end const&>
     requires shareable<std::remove_const_t<T>>
 [[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd&& b = host_only) {
     auto const asked = convert_arguments(given);
-    tensor_view const& v = view_of(array);
-    return detail::export_array_capsule(array, v, to_request(asked, v.device()), ferry::detail::ready_on(array), b);
+    return detail::export_converted(array, asked, b);
 }
 
 }  // namespace ferry::inline v0::python

@@ -32,9 +32,11 @@ template <class T, class Unwrap, class BackEnd>
 struct FERRY_HIDDEN export_methods {
     static PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         return guarded([&] {
+            // First: the conversion may run Python code that replaces the array in the object.
+            auto const asked = convert_arguments(parse_export_arguments(args, positional, keywords));
             array_in<T, Unwrap> array{self};
             BackEnd b{};
-            return export_capsule(*array, parse_export_arguments(args, positional, keywords), b);
+            return export_converted(*array, asked, b);
         });
     }
     static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {

@@ -32,9 +32,17 @@ PyObject* grow(PyObject*, PyObject*) {
 }
 PyMethodDef grow_method{"grow", grow, METH_NOARGS, nullptr};
 
-/// An object whose `__index__` resizes the subject and gives 1.
-ferry::python::reference growing_number() {
-    ferry::python::reference const globals{PyDict_New()}, function{PyCFunction_New(&grow_method, nullptr)};
+std::unique_ptr<growing_array> in_object;  // what a Python object of the array type holds
+
+PyObject* replace(PyObject*, PyObject*) {
+    in_object = std::make_unique<growing_array>(1000);
+    return PyLong_FromLong(1);
+}
+PyMethodDef replace_method{"replace", replace, METH_NOARGS, nullptr};
+
+/// An object whose `__index__` calls a function that gives 1: by default, it resizes the subject.
+ferry::python::reference growing_number(PyMethodDef& called = grow_method) {
+    ferry::python::reference const globals{PyDict_New()}, function{PyCFunction_New(&called, nullptr)};
     PyDict_SetItemString(globals.get(), "grow", function.get());
     PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
     ferry::python::reference made{PyRun_String("type('N', (), {'__index__': lambda self: grow()})()", Py_eval_input,
@@ -167,6 +175,23 @@ TEST_CASE("R52: the view is taken after the arguments have run what they run") {
         CHECK(tensor.view().size() == 1000);
         CHECK(tensor.view().data() == a.values->data());
     }
+}
+
+TEST_CASE("R52: a method finds the array in its object after the arguments have run what they run") {
+    support::start_python();
+    auto const number = growing_number(replace_method);
+    ferry::python::reference const version{PyTuple_Pack(2, number.get(), number.get())},
+        names = support::eval("('max_version',)");
+    in_object = std::make_unique<growing_array>(3);
+    auto const method = ferry::python::dlpack_method<growing_array>([](PyObject*) { return in_object.get(); });
+    auto const call = reinterpret_cast<PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)>(
+        reinterpret_cast<void (*)()>(method.ml_meth));
+    PyObject* const values[] = {version.get()};
+    ferry::python::reference const capsule{call(Py_None, values, 0, names.get())};
+    REQUIRE(capsule);
+    auto const tensor = ferry::python::from_capsule(capsule.get());
+    CHECK(tensor.view().data() == in_object->values->data());
+    CHECK(tensor.view().size() == 1000);
 }
 
 TEST_CASE("R54: a copy is made from a handle of its own, whatever becomes of the array meanwhile") {
