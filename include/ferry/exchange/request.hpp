@@ -30,7 +30,8 @@ struct request {
     /// The newest version that the consumer supports; version::legacy requests the unversioned struct (R57).
     version max_version = version::current;
     /// The layout of a copy that ferry makes. layout::strided: in the order of a dense source, for example
-    /// column-major, and row-major if the source has gaps; layout::contiguous: row-major. Does not cause a copy.
+    /// column-major, and row-major if the source has gaps; layout::contiguous: row-major. Does not cause a copy, except
+    /// with copy_policy::always of a copy that a producer made in another order.
     ferry::layout layout = ferry::layout::strided;
 };
 

@@ -202,6 +202,21 @@ TEST_CASE("R53: copies of views and tensors keep the order, and layout::contiguo
     CHECK(imported.view().is_contiguous());
 }
 
+TEST_CASE("R54: the copy of a producer is copied again only if the request requires the row-major order") {
+    host_array a;
+    auto const& v = ferry::view_of(a.layout(0, 2, {4, 3}, {1, 4}));
+    request const row_major{.copy = copy_policy::always, .layout = ferry::layout::contiguous};
+    for (bool const is_row_major : {false, true}) {
+        auto made = ferry::to_dlpack(v, is_row_major ? row_major : request{.copy = copy_policy::always});
+        auto const* const data = made.view().data();
+        auto const imported = ferry::from_dlpack<managed_tensor>(std::move(made), row_major);
+        CHECK(imported.view().is_contiguous());
+        CHECK(imported.is_copied());
+        CHECK((imported.view().data() == data) == is_row_major);
+        CHECK(imported.as<float, 2>()(1, 2) == a.data[9]);
+    }
+}
+
 TEST_CASE("R28: negative strides are shared unchanged") {
     host_array a;
     a.layout(11, 1, {12}, {-1});

@@ -48,8 +48,10 @@ template <class Consumer, class BackEnd>
                                             reporter r) {
     if (!check_not_empty(got, r) || !check_lanes<Consumer>(trusted::view(got), r)) return {};
     req.max_version = version::current;  // applies to the producer only: `adopt` takes a versioned tensor
+    bool const is_copied_already =
+        got.is_copied() && (req.layout == layout::strided || trusted::view(got).is_contiguous());
     // mutant: r12_copied_already
-    if (req.copy == copy_policy::always && got.is_copied()) req.copy = copy_policy::if_needed;
+    if (req.copy == copy_policy::always && is_copied_already) req.copy = copy_policy::if_needed;
     auto const d = decide<Consumer>(trusted::view(got), ready, true, req);
     return execute_owned<Consumer>(std::move(got), d, ready, b, r);
 }
