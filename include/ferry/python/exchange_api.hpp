@@ -232,7 +232,7 @@ struct FERRY_HIDDEN exchange_table {
 /// \param context   pointer for `wrap`, valid until the process ends; the reference to a Python type is kept
 /// \return          new reference; null with a Python error set: ImportError in a sub-interpreter, ValueError if a call
 ///                  with the same `unwrap` and `wrap` had another context
-template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_end, class Context = void>
+template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end, class Context = void>
 [[nodiscard]] PyObject* exchange_api_capsule([[maybe_unused]] Unwrap unwrap, [[maybe_unused]] Wrap wrap,
                                              [[maybe_unused]] BackEnd b = {},
                                              [[maybe_unused]] Context* context = nullptr) noexcept {

@@ -54,7 +54,7 @@ namespace detail {
 /// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`
 /// \param b         back end
 /// \return          false with a Python error set: ImportError in a sub-interpreter, TypeError for an immutable type
-template <class T, stateless Unwrap, class BackEnd = host_back_end>
+template <class T, class Unwrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_exports(PyTypeObject* type, Unwrap unwrap, BackEnd b = {}) noexcept {
     static_cast<void>(dlpack_method<T>(unwrap, b));  // checks the arguments
     using exports = detail::export_methods<T, Unwrap, BackEnd>;
@@ -72,7 +72,7 @@ template <class T, stateless Unwrap, class BackEnd = host_back_end>
 /// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object; see `wraps`
 /// \param b         back end
 /// \return          false with a Python error set, as for install_exports
-template <class T, stateless Wrap, class BackEnd = host_back_end>
+template <class T, class Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_from_dlpack(PyTypeObject* type, Wrap wrap, BackEnd b = {}) noexcept {
     static_cast<void>(from_dlpack_method<T>(wrap, b));
     if (!detail::can_install(type, "DLPack")) return false;
@@ -92,7 +92,7 @@ template <class T, stateless Wrap, class BackEnd = host_back_end>
 ///                  The second form serves one Python type
 /// \param b         back end
 /// \return          false with a Python error set, as for install_exports; ValueError for a second Python type
-template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
+template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_exchange_api(PyTypeObject* type, Unwrap unwrap, Wrap wrap, BackEnd b = {}) noexcept {
     return detail::can_install(type, "DLPack") &&
            detail::set_attribute(type, abi::exchange_api_attribute, exchange_api_capsule<T>(unwrap, wrap, b, type));
@@ -113,7 +113,7 @@ template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_e
 /// \param b         back end
 /// \return          false with a Python error set: ImportError in a sub-interpreter, TypeError for an immutable type,
 ///                  ValueError for a second Python type with a `wrap` of the second form
-template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
+template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_dlpack(PyTypeObject* type, Unwrap unwrap, Wrap wrap, BackEnd b = {}) noexcept {
     return install_exports<T>(type, unwrap, b) && install_from_dlpack<T>(type, wrap, b) &&
            install_exchange_api<T>(type, unwrap, wrap, b);

@@ -127,7 +127,7 @@ struct FERRY_HIDDEN import_method {
 /// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`
 /// \param b         back end
 /// \return          definition of the method
-template <class T, stateless Unwrap, class BackEnd = host_back_end>
+template <class T, class Unwrap, class BackEnd = host_back_end>
 [[nodiscard]] PyMethodDef dlpack_method([[maybe_unused]] Unwrap unwrap, [[maybe_unused]] BackEnd b = {}) noexcept {
     static_assert(ferry::detail::is_adapted<T>() && detail::is_stateless_back_end<BackEnd>());
     static_assert(shareable<T>, "ferry: Python keeps the array, so exports need array_traits<T>::share");
@@ -143,7 +143,7 @@ template <class T, stateless Unwrap, class BackEnd = host_back_end>
 /// \param unwrap    as for dlpack_method
 /// \param b         back end
 /// \return          definition of the method
-template <class T, stateless Unwrap, class BackEnd = host_back_end>
+template <class T, class Unwrap, class BackEnd = host_back_end>
 [[nodiscard]] PyMethodDef dlpack_device_method([[maybe_unused]] Unwrap unwrap,
                                                [[maybe_unused]] BackEnd b = {}) noexcept {
     static_assert(ferry::detail::is_adapted<T>() && detail::is_stateless_back_end<BackEnd>());
@@ -160,7 +160,7 @@ template <class T, stateless Unwrap, class BackEnd = host_back_end>
 ///                  The type is the class on which the method is called
 /// \param b         back end
 /// \return          definition of the method
-template <class T, stateless Wrap, class BackEnd = host_back_end>
+template <class T, class Wrap, class BackEnd = host_back_end>
 [[nodiscard]] PyMethodDef from_dlpack_method([[maybe_unused]] Wrap wrap, [[maybe_unused]] BackEnd b = {}) noexcept {
     static_assert(ferry::detail::is_adapted<T>() && detail::is_stateless_back_end<BackEnd>());
     static_assert(consumer<T>, "ferry: imports need array_traits<T>::adopt");

@@ -99,14 +99,23 @@ consteval bool is_stateless_back_end() {
                   "ferry: the methods of a type need a stateless back end");
     return back_end<BackEnd>;
 }
+template <class F>
+consteval bool is_stateless() {
+    static_assert(stateless<F>,
+                  "ferry: unwrap and wrap are called by C functions, to which no state can be passed: pass lambdas "
+                  "without captures, and call a function from them");
+    return stateless<F>;
+}
 template <class T, class Unwrap>
 consteval bool is_unwrap() {
+    if constexpr (!is_stateless<Unwrap>()) return false;
     static_assert(unwraps<Unwrap, T>,
                   "ferry: unwrap(PyObject*) must return a T*, a T&, a std::optional<T> or a smart pointer to T");
     return unwraps<Unwrap, T>;
 }
 template <class T, class Wrap, class Context>
 consteval bool is_wrap() {
+    if constexpr (!is_stateless<Wrap>()) return false;
     static_assert(wraps<Wrap, T, Context>,
                   "ferry: wrap must take (T&&), (T&&, PyTypeObject*) or (T&&, void*), and return a PyObject*");
     return wraps<Wrap, T, Context>;
