@@ -81,6 +81,17 @@ ferry::managed_tensor exported(growing_array& a, ferry::python::export_arguments
 
 namespace {
 
+/// An array behind an event. The wait replaces its storage, as another thread may while the GIL is released.
+struct replacing_event {
+    void wait_for_event(ferry::device, ferry::stream_token) const { subject->resize(1000); }
+};
+struct pending_array {
+    growing_array array;
+};
+struct pinned_back_end : ferry::host_back_end {
+    static bool reaches(ferry::device) noexcept { return true; }
+};
+
 /// A constant that is lent to legacy consumers.
 struct constant {
     std::shared_ptr<float const> value = std::make_shared<float const>(1.0F);
@@ -103,6 +114,14 @@ struct ahead {
 
 }  // namespace
 
+template <>
+struct ferry::array_traits<pending_array> {
+    static tensor_view view(pending_array& a) {
+        return {a.array.values->data(), dtype_of<float>, {&a.array.size, 1}, {}, device_type::cuda_host};
+    }
+    static pending_array share(pending_array const& a) { return a; }
+    static replacing_event ready_on(pending_array const&) { return {}; }
+};
 template <>
 struct ferry::array_traits<constant> {
     static constexpr bool lend_read_only = true;
@@ -232,6 +251,23 @@ TEST_CASE("R50: a queued copy in a capsule that is dropped early is made before 
     sim.finish(ours);
     CHECK(sim.reads_after_release() == 0);
     CHECK(sim.live_bytes() == 0);
+}
+
+TEST_CASE("R43: the array that was waited for is exported, whatever becomes of the array meanwhile") {
+    support::start_python();
+    ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)};
+    ferry::python::export_arguments given;
+    given.max_version = version.get();
+    for (auto* const policy : {Py_None, Py_True}) {
+        given.copy = policy;
+        pending_array a{growing_array{3}};
+        subject = &a.array;
+        ferry::python::reference const capsule{ferry::python::export_capsule(a, given, pinned_back_end{})};
+        REQUIRE(a.array.size == 1000);
+        auto const tensor = ferry::python::from_capsule(capsule.get());
+        REQUIRE(tensor.view().size() == 3);
+        CHECK(tensor.as<float const, 1>()(2) == 3.0F);
+    }
 }
 
 TEST_CASE("R52: the arguments of both calling conventions are the same") {
