@@ -1,4 +1,4 @@
-// expect: a span requires contiguous elements: call ferry::as with layout::contiguous, if necessary on a copy (copy_policy::always, layout::contiguous)
+// expect: a span requires contiguous elements: call ferry::as with layout::contiguous, if necessary on a copy \(copy_policy::always, layout::contiguous\)
 // span() requires contiguous elements.
 #include <ferry/tensor/typed_view.hpp>
 

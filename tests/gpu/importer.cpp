@@ -342,8 +342,9 @@ struct state {
             case attach: attach_as(opening{payload}); return {std::byte{tensor.view().is_read_only()}};
             case elements:
                 own->wait();
-                return bytes_of(
-                    ferry::to_host(ferry::managed_tensor{std::move(tensor)}, back_end, ferry::already_ready));
+                return bytes_of(ferry::to_dlpack(ferry::managed_tensor{std::move(tensor)},
+                                                 {.device = ferry::cpu, .layout = ferry::layout::contiguous}, back_end,
+                                                 ferry::already_ready));
             case copy_later: bring(tensor.view().data(), static_cast<std::size_t>(tensor.view().nbytes())); return {};
             case drop: tensor = {}; return {};
             case drop_later: later.start([this] { tensor = {}; }); return {};

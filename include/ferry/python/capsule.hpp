@@ -70,22 +70,18 @@ template <ferry::detail::managed_struct Raw>
 /// between reading and renaming, so that only one of two threads obtains the struct. PyCapsule_SetName is not an atomic
 /// test-and-set: without a GIL, this function would need a critical section on the capsule.
 ///
-/// \tparam Raw        type of the struct
-/// \param capsule     capsule
-/// \param is_dropped  whether the caller owns a reference that it releases without another use of the capsule. If there
-///                    is no other reference, the name is not changed, and the destructor is removed instead.
-/// \return            the struct, whose deleter the caller must call; null, without a Python error, if the capsule has
-///                    another name or has been consumed
+/// \tparam Raw     type of the struct
+/// \param capsule  capsule
+/// \return         the struct, whose deleter the caller must call; null, without a Python error, if the capsule has
+///                 another name or has been consumed
 /// \throws error_is_set  the capsule could not be renamed, and is unchanged
 template <ferry::detail::managed_struct Raw>
-[[nodiscard]] Raw* take(PyObject* capsule, bool is_dropped = false) {
+[[nodiscard]] Raw* take(PyObject* capsule) {
     Raw* const raw = struct_in<Raw>(capsule);
-    if (raw == nullptr) return nullptr;
-    int const status = is_dropped && Py_REFCNT(capsule) == 1 ? PyCapsule_SetDestructor(capsule, nullptr)
-                                                             : PyCapsule_SetName(capsule, used_capsule_name<Raw>);
-    if (status != 0) throw error_is_set{};
+    if (raw != nullptr && PyCapsule_SetName(capsule, used_capsule_name<Raw>) != 0) throw error_is_set{};
     return raw;
 }
+
 }  // namespace detail
 
 /// Returns a view of the tensor in a capsule, without consuming the capsule (R62). Requires the GIL.
@@ -105,24 +101,6 @@ template <ferry::detail::managed_struct Raw>
     return {};
 }
 
-namespace detail {
-
-/// Implements from_capsule; see `take` for `is_dropped`.
-[[nodiscard]] inline managed_tensor import_capsule(PyObject* capsule, flags assumed, bool is_dropped) {
-    if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
-    if (auto* const raw = take<DLManagedTensorVersioned>(capsule, is_dropped)) return ferry::from_dlpack(raw);
-    if (auto* const raw = take<DLManagedTensor>(capsule, is_dropped)) return ferry::from_dlpack(raw, assumed);
-    if (PyCapsule_IsValid(capsule, used_capsule_name<DLManagedTensorVersioned>) != 0 ||
-        PyCapsule_IsValid(capsule, used_capsule_name<DLManagedTensor>) != 0)
-        raise(PyExc_ValueError,
-              "the capsule has been consumed already; a capsule can be imported only once (R63): call __dlpack__ "
-              "again");
-    raise(PyExc_ValueError,
-          "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor' (R60): call __dlpack__");
-}
-
-}  // namespace detail
-
 /// Imports the tensor of a capsule, versioned or legacy, regardless of the requested version (R58). The capsule is
 /// consumed (R63). Requires the GIL.
 ///
@@ -133,7 +111,16 @@ namespace detail {
 /// \throws error_is_set  TypeError: not a capsule;  ValueError: not a DLPack capsule, or a consumed one
 /// \throws error  errors of ferry::from_dlpack; the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule, flags assumed = flags::read_only) {
-    return detail::import_capsule(capsule, assumed, false);
+    if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
+    if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::from_dlpack(raw);
+    if (auto* const raw = detail::take<DLManagedTensor>(capsule)) return ferry::from_dlpack(raw, assumed);
+    if (PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
+        PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0)
+        raise(PyExc_ValueError,
+              "the capsule has been consumed already; a capsule can be imported only once (R63): call __dlpack__ "
+              "again");
+    raise(PyExc_ValueError,
+          "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor' (R60): call __dlpack__");
 }
 
 /// Imports the tensor of a capsule like from_capsule, without an exception or a Python error. Requires the GIL.

@@ -155,7 +155,7 @@ void copy_by_producer(PyObject* x, published const& type, request const& req, de
         req.stream.names_stream() && !orders(req.stream.family(), at.type) ? reference{} : to_number(req.stream);
     reference const capsule = call_dlpack(x, names().version, stream.get(), nullptr, Py_True);
     if (!capsule) throw error_is_set{};
-    got = {import_capsule(capsule.get(), flags::read_only, true)};
+    got = {from_capsule(capsule.get())};
     gil_releasing_back_end const releasing{b};
     releasing.wait(*current);
     if (passed.names_stream() && passed != *current) releasing.wait(passed);
@@ -188,7 +188,7 @@ void import_by_dlpack(PyObject* x, published const& type, request const& given, 
     try {
         if (copied_here && import_by_table(x, type, got)) return;
         reference const capsule = request_capsule(x, req, at, copied_here);
-        got.tensor = import_capsule(capsule.get(), flags::read_only, true);
+        got.tensor = from_capsule(capsule.get());
         got.ready_on = ferry::detail::ready_after(req, got.tensor.device());
         return;
     } catch (error_is_set const&) {
