@@ -77,6 +77,11 @@ struct slot {
     void take() {
         if (!capsule) return;
         bool const fresh = holds == content::versioned || holds == content::legacy;
+        if (!fresh) {
+            auto const refused = py::try_from_capsule(capsule.get());
+            HOLDS(!refused && PyErr_Occurred() == nullptr);
+            fuzz::saw(refused.error().code());
+        }
         try {
             auto got = py::from_capsule(capsule.get());
             HOLDS(fresh && is_sound && !tensor && PyErr_Occurred() == nullptr);

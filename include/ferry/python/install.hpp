@@ -59,8 +59,8 @@ template <class T, class Unwrap, class BackEnd = host_back_end>
     static_cast<void>(dlpack_method<T>(unwrap, b));  // checks the arguments
     using exports = detail::export_methods<T, Unwrap, BackEnd>;
     return detail::can_install(type, "DLPack") &&
-           detail::set_attribute(type, "__dlpack__", PyDescr_NewMethod(type, &exports::dlpack_definition)) &&
-           detail::set_attribute(type, "__dlpack_device__", PyDescr_NewMethod(type, &exports::device_definition));
+           detail::set_attribute(type, "__dlpack__", PyDescr_NewMethod(type, exports::dlpack_definition())) &&
+           detail::set_attribute(type, "__dlpack_device__", PyDescr_NewMethod(type, exports::device_definition()));
 }
 
 /// Adds the static method `from_dlpack(x, /, *, device=None, copy=None)` to a Python type. Requires the GIL and the
@@ -76,7 +76,7 @@ template <class T, class Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_from_dlpack(PyTypeObject* type, Wrap wrap, BackEnd b = {}) noexcept {
     static_cast<void>(from_dlpack_method<T>(wrap, b));
     if (!detail::can_install(type, "DLPack")) return false;
-    auto* const from_dlpack = &detail::import_method<T, Wrap, BackEnd>::definition;
+    auto* const from_dlpack = detail::import_method<T, Wrap, BackEnd>::definition();
     reference function{PyCFunction_New(from_dlpack, reinterpret_cast<PyObject*>(type))};
     return function && detail::set_attribute(type, "from_dlpack", PyStaticMethod_New(function.get()));
 }

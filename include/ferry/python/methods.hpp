@@ -46,7 +46,6 @@ struct FERRY_HIDDEN export_methods {
         });
     }
 
-    // Functions, because the table of a static type may be initialised before the objects below.
     [[nodiscard]] static PyMethodDef define_dlpack() noexcept {
         return {"__dlpack__", with_keywords(&dlpack), METH_FASTCALL | METH_KEYWORDS,
                 PyDoc_STR("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
@@ -57,7 +56,15 @@ struct FERRY_HIDDEN export_methods {
                 PyDoc_STR("__dlpack_device__($self, /)\n--\n\nThe DLPack device of the data, a pair (type, id).")};
     }
 
-    static inline PyMethodDef dlpack_definition = define_dlpack(), device_definition = define_device();
+    /// Returns the definitions for descriptors, which refer to them. Not initialised before the first call.
+    [[nodiscard]] static PyMethodDef* dlpack_definition() noexcept {
+        static PyMethodDef definition = define_dlpack();
+        return &definition;
+    }
+    [[nodiscard]] static PyMethodDef* device_definition() noexcept {
+        static PyMethodDef definition = define_device();
+        return &definition;
+    }
 };
 
 /// The arguments of `from_dlpack`: an object and a request.
@@ -115,7 +122,11 @@ struct FERRY_HIDDEN import_method {
                           "Import from an object with __dlpack__, or a raw capsule: shared when possible.")};
     }
 
-    static inline PyMethodDef definition = define(0);
+    /// Returns the definition for a function object, which refers to it.
+    [[nodiscard]] static PyMethodDef* definition() noexcept {
+        static PyMethodDef of_function = define(0);
+        return &of_function;
+    }
 };
 
 }  // namespace detail
