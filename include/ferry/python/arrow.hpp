@@ -46,8 +46,10 @@ struct FERRY_HIDDEN column_methods {
     static PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         return guarded([&] {
             BackEnd b{};
+            // First: the conversion may run Python code that replaces the column in the object.
+            auto const asked = convert_arguments(parse_export_arguments(args, positional, keywords));
             column_in held{self};
-            return export_column_capsule(*held, parse_export_arguments(args, positional, keywords), b);
+            return export_column_capsule(*held, asked, b);
         });
     }
     static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {
@@ -96,8 +98,7 @@ struct FERRY_HIDDEN column_methods {
 /// \return      false with a Python error set if the methods cannot be added
 template <stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_arrow(PyTypeObject* type, Unwrap, Wrap, BackEnd = {}) noexcept {
-    static_assert(back_end<BackEnd> && std::default_initializable<BackEnd>,
-                  "ferry: the methods of a type need a stateless back end");
+    static_assert(detail::is_stateless_back_end<BackEnd>());
     using methods = detail::column_methods<Unwrap, Wrap, BackEnd>;
     if (!detail::can_install(type, "Arrow")) return false;
     for (auto& method : methods::table) {

@@ -34,13 +34,13 @@ namespace python::detail {
 
 /// Exports the tensor that to_tensor returns for a column, in a new capsule. The arguments determine whether the tensor
 /// is shared and read-only, or copied.
-/// \throws error_is_set  errors of convert_arguments, to_request and make_capsule
+/// \throws error_is_set  errors of to_request and make_capsule
 /// \throws error         errors of to_tensor and ferry::to_dlpack;  errc::copy_needed: booleans with copy=False
 template <class BackEnd>
-[[nodiscard]] PyObject* export_column_capsule(column const& c, export_arguments const& given, BackEnd& b) {
+[[nodiscard]] PyObject* export_column_capsule(column const& c, converted_arguments const& asked, BackEnd& b) {
     constexpr auto api = "__dlpack__";
     auto const where = std::source_location::current();
-    auto req = to_request(convert_arguments(given), c.device());
+    auto req = to_request(asked, c.device());
     gil_releasing_back_end releasing{b};
     column_numbers const numbers{std::make_shared<managed_tensor const>(to_tensor(c, releasing))};
     bool const is_copy = numbers.tensor->is_copied();

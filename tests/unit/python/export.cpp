@@ -2,11 +2,16 @@
 
 #include <support/sim_array.hpp>
 
+#include <ferry/column/from_tensors.hpp>
+#include <ferry/python/arrow.hpp>
+#include <ferry/tensor/make_managed.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -39,6 +44,20 @@ PyObject* replace(PyObject*, PyObject*) {
     return PyLong_FromLong(1);
 }
 PyMethodDef replace_method{"replace", replace, METH_NOARGS, nullptr};
+
+std::unique_ptr<ferry::column> column_in_object;  // what a Python object of the column type holds
+
+std::unique_ptr<ferry::column> numbers(std::int64_t n) {
+    std::vector<float> values(static_cast<std::size_t>(n));
+    ferry::tensor_view const v{values.data(), {&n, 1}};
+    return std::make_unique<ferry::column>(ferry::from_tensors(ferry::make_managed(std::move(values), v)));
+}
+
+PyObject* replace_column(PyObject*, PyObject*) {
+    column_in_object = numbers(1000);
+    return PyLong_FromLong(1);
+}
+PyMethodDef replace_column_method{"replace_column", replace_column, METH_NOARGS, nullptr};
 
 /// An object whose `__index__` calls a function that gives 1: by default, it resizes the subject.
 ferry::python::reference growing_number(PyMethodDef& called = grow_method) {
@@ -210,6 +229,23 @@ TEST_CASE("R52: a method finds the array in its object after the arguments have 
     REQUIRE(capsule);
     auto const tensor = ferry::python::from_capsule(capsule.get());
     CHECK(tensor.view().data() == in_object->values->data());
+    CHECK(tensor.view().size() == 1000);
+}
+
+TEST_CASE("R52: the column that is exported is the one in the object after the arguments have been converted") {
+    support::start_python();
+    auto const number = growing_number(replace_column_method);
+    // Replaces the column once: a second one could be at the address of the first.
+    ferry::python::reference const zero{PyLong_FromLong(0)}, version{PyTuple_Pack(2, number.get(), zero.get())},
+        names = support::eval("('max_version',)");
+    column_in_object = numbers(3);
+    constexpr auto unwrap = [](PyObject*) -> ferry::column const* { return column_in_object.get(); };
+    constexpr auto wrap = [](ferry::column&&) { return Py_NewRef(Py_None); };
+    using methods = ferry::python::detail::column_methods<decltype(unwrap), decltype(wrap), ferry::host_back_end>;
+    PyObject* const values[] = {version.get()};
+    ferry::python::reference const capsule{methods::dlpack(Py_None, values, 0, names.get())};
+    REQUIRE(capsule);
+    auto const tensor = ferry::python::from_capsule(capsule.get());
     CHECK(tensor.view().size() == 1000);
 }
 
