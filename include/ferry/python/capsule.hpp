@@ -82,6 +82,12 @@ template <ferry::detail::managed_struct Raw>
     return raw;
 }
 
+/// Returns whether an object is a DLPack capsule that has been consumed (R62).
+[[nodiscard]] inline bool is_consumed(PyObject* capsule) noexcept {
+    return PyCapsule_IsValid(capsule, used_capsule_name<DLManagedTensorVersioned>) != 0 ||
+           PyCapsule_IsValid(capsule, used_capsule_name<DLManagedTensor>) != 0;
+}
+
 }  // namespace detail
 
 /// Returns a view of the tensor in a capsule, without consuming the capsule (R62). Requires the GIL.
@@ -114,8 +120,7 @@ template <ferry::detail::managed_struct Raw>
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
     if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::from_dlpack(raw);
     if (auto* const raw = detail::take<DLManagedTensor>(capsule)) return ferry::from_dlpack(raw, assumed);
-    if (PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
-        PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0)
+    if (detail::is_consumed(capsule))
         raise(PyExc_ValueError,
               "the capsule has been consumed already; a capsule can be imported only once (R63): call __dlpack__ "
               "again");
@@ -140,9 +145,7 @@ template <ferry::detail::managed_struct Raw>
         PyErr_Clear();
         return error{errc::argument, api, "the capsule could not be renamed (R62): call __dlpack__ again"};
     }
-    bool const is_consumed = PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
-                             PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0;
-    if (is_consumed)
+    if (detail::is_consumed(capsule))
         return error{errc::consumed, api, "the capsule has been consumed already (R63): call __dlpack__ again"};
     return error{errc::argument, api, "not a DLPack capsule (R60): call __dlpack__"};
 }

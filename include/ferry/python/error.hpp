@@ -10,7 +10,6 @@
 #include <new>
 #include <stdexcept>  // an adapter may throw the exceptions of its library
 #include <utility>
-#include <utility>
 
 namespace ferry::inline v0::python {
 
@@ -40,16 +39,27 @@ class kept_error {
     PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 
-/// Replaces the current Python error with a BufferError whose `__cause__` is the replaced error. Requires the GIL.
+namespace detail {
+
+/// Removes the current Python error. Requires the GIL.
 ///
-/// \param text  message
-inline void replace_error(char const* text) noexcept {
+/// \return  the exception, with its traceback
+[[nodiscard]] inline reference take_exception() noexcept {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
     if (trace != nullptr) PyException_SetTraceback(value, trace);
     reference const dropped[] = {reference{type}, reference{trace}};
-    reference cause{value};
+    return reference{value};
+}
+
+}  // namespace detail
+
+/// Replaces the current Python error with a BufferError whose `__cause__` is the replaced error. Requires the GIL.
+///
+/// \param text  message
+inline void replace_error(char const* text) noexcept {
+    reference cause = detail::take_exception();
     reference const made{PyObject_CallFunction(PyExc_BufferError, "s", text)};
     if (!made) return;
     PyException_SetCause(made.get(), cause.release());

@@ -30,14 +30,7 @@ namespace detail {
 [[nodiscard]] FERRY_COLD inline error take_python_error(reference* raised, char const* api,
                                                         std::source_location where) noexcept {
     bool const is_memory = PyErr_ExceptionMatches(PyExc_MemoryError) != 0;
-    if (raised != nullptr) {
-        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-        PyErr_Fetch(&type, &value, &trace);
-        PyErr_NormalizeException(&type, &value, &trace);
-        if (trace != nullptr) PyException_SetTraceback(value, trace);
-        reference const dropped[] = {reference{type}, reference{trace}};
-        *raised = reference{value};
-    }
+    if (raised != nullptr) *raised = take_exception();
     PyErr_Clear();
     return error{is_memory ? errc::out_of_memory : errc::foreign_exception, api,
                  "the producer raised a Python exception: pass a reference for the exception, or call from_python", where};

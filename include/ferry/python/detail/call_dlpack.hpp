@@ -101,7 +101,7 @@ template <class BackEnd>
 /// stream as -1; producers without the keyword are called without it. A legacy request has no `max_version` (R57).
 ///
 /// \param x            producer
-/// \param req          request
+/// \param given        request
 /// \param at           device of the data, if known
 /// \param copied_here  whether ferry makes the copies; see is_copied_here
 /// \return             the result of the producer
