@@ -1,5 +1,5 @@
 // Times Arrow's functions for DLPack, by hand in libarrow and on ferry in another library:
-//     arrow LIBARROW LIBRARY_ON_FERRY
+//     measure LIBARROW LIBRARY_ON_FERRY   (built by examples/adopters/arrow)
 #include <arrow/api.h>
 #include <arrow/c/dlpack.h>
 
