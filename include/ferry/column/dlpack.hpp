@@ -62,7 +62,7 @@ template <class BackEnd>
     auto const fill = [&](void* to) { unpack_bits(host_bits, static_cast<unsigned char*>(to)); };
     auto const make = [&](auto&& memory, void* data) {
         tensor_view const v{data, dtype_of<bool>, {&length, 1}, {}, place};
-        return own(std::move(memory), [v](auto&) { return v; }, flags::is_copied, version::current, r);
+        return own(std::move(memory), v, flags::is_copied, version::current, r);
     };
     return put_bytes(length, place, b, on, fill, make, r);
 }
@@ -100,7 +100,7 @@ template <class BackEnd>
     auto const* const begin =
         length == 0 ? nullptr : static_cast<std::byte const*>(v.buffers()[1].data) + v.offset() * (type->bits / 8);
     tensor_view const shared{static_cast<void const*>(begin), *type, {&length, 1}, {}, c.device()};
-    out.data = own(column{c}, [shared](auto&) { return shared; }, flags::none, version::current, r);
+    out.data = own(column{c}, shared, flags::none, version::current, r);
     return out;
 }
 

@@ -55,8 +55,7 @@ template <class BackEnd>
     stream_memory_guard behind{b, on, v.device()};
     if (copy_elements(compact, v, b, on, r) == 0) return {};  // not contiguous, so there are elements
     behind.done();
-    return own(
-        std::move(unwrapped(memory)), [compact](auto&) { return compact; }, flags::is_copied, version::current, r);
+    return own(std::move(unwrapped(memory)), compact, flags::is_copied, version::current, r);
 }
 
 /// Packs a tensor of bytes into bits on its device. `set` is the number of bits that are 1. Returns null on failure.
