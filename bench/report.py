@@ -22,25 +22,26 @@ PAGE = HERE.parent / "docs" / "performance.md"  # performance.json beside it has
 
 # The reason why a budget does not hold, by the start of the name of its row.
 WHY = {
-    "export, import, release": "The same block filled by hand without a check also misses this budget: a block that is "
-    "written and released through its deleter costs more than one that is not touched. The rest of the time is spent on the checks of the adapter's "
-    "view and of the imported struct, and on the negotiation of the exchange. These steps cannot be disabled.",
-    "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count without an atomic operation and checks nothing; ferry's export "
+    "export, import, release": "The same block filled by hand without a check also misses this budget, because writing the block and "
+    "calling its deleter take longer than `malloc` and `free` alone. The rest of the time is spent on the checks of the adapter's view and of the imported "
+    "struct, and on the negotiation of the exchange. These steps cannot be disabled.",
+    "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count without an atomic operation and checks nothing. ferry's export "
     "increments an atomic reference count, negotiates the exchange and checks the view.",
-    "minitensor to torch through the exchange tables": "The export allocates and checks the struct; the peer imports a struct that exists already.",
-    "frame of": "The kernel spends most of this time waking the other process, which is slow on a virtual machine with two cores; the same applies to a pipe. "
+    "minitensor to torch through the exchange tables": "The export allocates and checks the struct, whereas the peer imports an existing struct.",
+    "frame of": "Most of this time is the latency of waking the other process, which is high on a virtual machine with two cores. The same applies to a pipe. "
     "ipc.md has figures from a larger machine.",
-    "contiguous": "Both sides call the same memcpy, on different memory; which of the two is faster varies from run to run.",
+    "contiguous": "Both sides call the same `memcpy`. The faster side varies from run to run.",
 }
 
 # What the rows of a section measure, where it is not clear from their names.
 ABOUT = {
     "Side by side: round trip in C++": "Each library exports an array that it shares by an atomic reference count, imports the struct, and releases it.",
-    "Side by side: including a header": "Processor time of the compiler's front end, the median of interleaved runs.",
+    "Side by side: including a header": "The times are medians of the processor time of the compiler's front end, in interleaved runs.",
     "Exchange in C++": "The array is moved into the struct and has no reference count, so the same steps take less time than in the round trip above.",
-    "Compile time": "Processor time of g++ and clang++ with `-fsyntax-only`, in a different run from the section about including a header.",
-    "Copies on the host": "*Executed*: an existing copy plan is executed, and its destination has been written before. *Planned and executed*: the plan is made for "
-    "each copy. *Fresh*: the destination is newly allocated.",
+    "Compile time": "The times are processor times of `g++` and `clang++` with `-fsyntax-only`. They were measured in a different run than the times in the section about "
+    "including a header.",
+    "Copies on the host": "The times are processor times of one thread. *Executed*: an existing copy plan is executed, and its destination has been written before. "
+    "*Planned and executed*: the plan is made for each copy. *Fresh*: the destination is newly allocated.",
     "Attaching a tensor in host memory": "Each row attaches a tensor, reads one element and releases the tensor. *Found in its session*: the session already maps "
     "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release. *Mapped without a session*: the attach maps and "
     "unmaps the memory, and also identifies the calling process.",
@@ -235,32 +236,33 @@ def page(rows, facts, parts=None):
     out = [
         "# Performance",
         "",
-        "`bench/run --write` generates this page. Each row compares two times that were measured alternately in one run: *ours* is ferry's time, and *peer* is",
-        "the time of the library or call in the column *against*. **Ratio** is the peer's time divided by ferry's: above 1, ferry is faster; below 1, the peer",
-        "is faster. The quartiles of the ratio are in brackets. A budget is a target that the project sets; the form \"time ≤ 1.3 × the peer's\" is a limit on",
-        "ferry's time relative to the peer's. The form \"≤ 100 ns above\" is a limit on ferry's time minus the peer's; the rows with this form have the difference in the",
-        "column *ratio*. Rows without a budget are informational. The times were measured on the machine below.",
-        "[performance.json](performance.json) has the figures.",
+        "`bench/run --write` generates this page. Each row, except those that count allocations, compares two times that were measured alternately in one run:",
+        "*ours* is ferry's time, and *peer* is the time of the library or call in the column *against*. **Ratio** is the peer's time divided by ferry's: above",
+        "1, ferry is faster; below 1, the peer is faster. The sections \"Side by side\" also have the quartiles of the ratio, in brackets. The times were measured",
+        "on the machine below. [performance.json](performance.json) has the figures.",
+        "",
+        "A *budget* is a target that the project sets. The form \"time ≤ 1.3 × the peer's\" is a limit on ferry's time relative to the peer's. The form \"≤ 100 ns",
+        "above\" is a limit on ferry's time minus the peer's; rows with this form show the difference in the column *ratio*. The form \"≤ 2 µs\" is a limit on",
+        "ferry's time. Rows without a budget are informational.",
         "",
         "Compare times only within a section, because the sections are measured by different programs and under different machine load.",
         "",
-        "![The ratio of the peer's time to ferry's, for each row with a budget](images/ratios.svg)",
+        "![The ratio of the peer's time to ferry's, for rows whose budget limits this ratio](images/ratios.svg)",
         "",
         "To measure on another machine, run `bench/run --write`. It builds the programs, installs the peers into `build/venv` and writes this page, in about 15",
-        "minutes (`--quick` takes fewer measurements). `docs/site/draw.py` draws the chart above from the figures. [cuda.md](cuda.md) has measurements on a GPU,",
-        "and [ipc.md](ipc.md#measurements) has measurements between processes.",
+        "minutes (`--quick` takes fewer measurements). The comments in `bench/run` describe how to add nanoarrow's C library. `docs/site/draw.py` draws the",
+        "chart above. [cuda.md](cuda.md) has measurements on a GPU, and [ipc.md](ipc.md#measurements) has measurements between processes.",
         "",
     ]
     out += [f"- {name}: {value}" for name, value in facts]
     out += ["", "![ferry and its peers side by side](performance.png)"]
     if parts:
         out += ["", "## Cost of each part", "",
-                "\"Lines\" is the number of lines in the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650",
+                "\"Lines\" is the number of lines in the headers of the part, rounded to ten, without the generated PTX in `ferry/cuda/detail/pack_ptx.hpp` (about 7650",
                 "lines). The number for IPC includes `ferry/wire`. \"Front end\" is the processor time of",
-                f"{parts['compiler']} with `-std=c++20 -fsyntax-only` on a file that includes only this header, minus the time for an empty file or for the header in the",
-                f"column *without*. It is the minimum of {parts['rounds']} rounds on {parts['date']}. In that run, `#include <memory>` takes {parts['memory']:.2f} s. For comparisons with other",
-                "sections, divide the times by the time of `#include <memory>` in the same section.",
-                "`bench/include_cost.py --parts` prints this table.", "",
+                f"{parts['compiler']} with `-std=c++20 -fsyntax-only` on a file that includes only the header of the row, minus the time for an empty file or for the header in",
+                f"the column *without*. It is the minimum of {parts['rounds']} rounds on {parts['date']}. In that run, `#include <memory>` took {parts['memory']:.2f} s. To compare the times with",
+                "those of another section, divide each by the time of `#include <memory>` in its section. `bench/include_cost.py --parts` prints this table.", "",
                 "| part | header | lines | front end | without |", "|---|---|---|---|---|"]
         for p in parts["rows"]:
             without = f"`{p['without']}`" if p["without"] else ""
