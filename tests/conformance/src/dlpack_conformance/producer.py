@@ -188,7 +188,7 @@ def unknown_flags_are_zero(library):
     require(raw.flags < 8, f"flags are {raw.flags:#x}, but only the lowest three bits are defined")
 
 
-@case("R15", "producer", "no specification; NumPy: the legacy struct cannot tell its consumer that the data is read-only", "should")
+@case("R15", "producer", "no specification; NumPy: the legacy struct has no flag for read-only data", "should")
 def read_only_data_is_not_shared_as_legacy(library):
     x = library.array(layout="readonly")
     try:
