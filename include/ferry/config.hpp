@@ -21,8 +21,8 @@
 
 #include <version>
 
-// Deletes an overload, with a message that states the fix. Compilers print the message in C++26, and Clang 19 or newer
-// also in earlier versions of the language. Other compilers print the line of the declaration, so keep the name and the
+// Deletes an overload, with a message that states the fix. Compilers print the message in C++26; Clang 19 or newer also
+// prints it in earlier language modes. Other compilers print the line of the declaration, so keep the name and the
 // message on one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
@@ -34,7 +34,7 @@
 #define FERRY_DELETED(cure) = delete
 #endif
 
-// Marks a parameter that the result references or, after the parameter list of a member function, the object itself.
+// Marks a parameter that the result references. After the parameter list of a member function, marks the object itself.
 // Clang then warns, for example, when a function returns a view of a local list.
 #if defined(__clang__) && !defined(__CUDACC__)
 #define FERRY_LIFETIME_BOUND [[clang::lifetimebound]]
@@ -76,7 +76,7 @@
 
 // Deletes an overload of a function that throws and of its `try_` form, with one message. The last arguments precede
 // `void` in the declarations: a template header, or `inline`. GCC prints the line with the names, so keep the message
-// on it. Without exceptions, only the `try_` form is declared.
+// on that line. Without exceptions, only the `try_` form is declared.
 #if FERRY_HAS_EXCEPTIONS
 #define FERRY_DELETED_BOTH(name, try_name, parameters, cure, ...) \
     __VA_ARGS__ void name parameters FERRY_DELETED(cure);         \
@@ -114,15 +114,15 @@
 #define FERRY_HAS_MULTI_SUBSCRIPT 0
 #endif
 
-// `column/` is available. Requires a 64-bit, little-endian host: Arrow buffers are used without conversion.
+// `column/` is available. Requires a 64-bit, little-endian host, because Arrow buffers are used without conversion.
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && __SIZEOF_POINTER__ == 8
 #define FERRY_HAS_COLUMN 1
 #else
 #define FERRY_HAS_COLUMN 0
 #endif
 
-// `ipc/` and CUDA IPC are available. They require 64-bit Linux, because they use its /proc, pidfd, eventfd
-// and peer credentials.
+// `ipc/` and CUDA IPC are available. They require 64-bit Linux, because they use /proc, pidfd, eventfd and peer
+// credentials.
 #if defined(__linux__) && defined(__LP64__)
 #define FERRY_HAS_IPC 1
 #else

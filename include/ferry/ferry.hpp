@@ -1,6 +1,6 @@
-// ferry: umbrella header for exchanging tensors between libraries (base/, tensor/, space/ and exchange/). The back
-// ends, columns and IPC have separate umbrella headers. In comments and messages, a number such as R32 refers to a rule
-// in docs/rules.md, and a number such as D17 to a decision in docs/design.md.
+// ferry: umbrella header for exchanging tensors between libraries (base/, tensor/, space/ and exchange/). CUDA, Python,
+// columns, Arrow and IPC have separate umbrella headers. In comments and messages, a number such as R32 refers to a
+// rule in docs/rules.md, and a number such as D17 to a decision in docs/design.md.
 #pragma once
 
 #include <ferry/base/catch_into.hpp>

@@ -21,7 +21,7 @@ enum class device_type : std::int32_t {
     rocm = abi::device::rocm,
     rocm_host = abi::device::rocm_host,
     ext_dev = abi::device::ext_dev,
-    cuda_managed = abi::device::cuda_managed,  ///< managed memory: accessible on the host and on devices
+    cuda_managed = abi::device::cuda_managed,  ///< managed memory, accessible from the host and from devices
     one_api = abi::device::one_api,
     web_gpu = abi::device::web_gpu,
     hexagon = abi::device::hexagon,
@@ -115,7 +115,7 @@ inline constexpr device cpu{device_type::cpu, 0};
 /// \return   true for devices of type cpu, cuda_host, rocm_host and cuda_managed
 [[nodiscard]] constexpr bool is_host_accessible(device d) noexcept { return is_host_accessible(d.type); }
 
-/// Returns whether the device ids of a type are ignored: exports write 0, imports accept any id (R35).
+/// Returns whether the device ids of a type are ignored: exports write 0, and imports accept any id (R35).
 ///
 /// \param type  device type
 /// \return      true for host-accessible types

@@ -282,8 +282,8 @@ consteval data_type dtype_of_element() {
 
 }  // namespace detail
 
-/// The data_type of a C++ type. Specialise dtype_traits for other half, bfloat16 or FP8 classes. Does not compile for
-/// a type that is not an `element`.
+/// The data_type of a C++ type. Specialise dtype_traits for the half, bfloat16 and FP8 classes of other libraries. Does
+/// not compile for a type that is not an `element`.
 template <class T>
 inline constexpr data_type dtype_of = detail::dtype_of_element<std::remove_cv_t<T>>();
 

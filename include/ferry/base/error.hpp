@@ -15,8 +15,8 @@ enum class errc : int {
     ok = 0,
     version,           ///< the major version of the struct is not supported (R2)
     null_struct,       ///< a null pointer instead of a tensor
-    rank,              ///< negative, or not the requested rank (R25, R32)
-    shape,             ///< a negative or missing extent (R32), or a shape other than the expected one
+    rank,              ///< negative (R32), not the expected rank, or above the maximum
+    shape,             ///< a negative or missing extent (R25, R32), or not the expected shape
     strides,           ///< strides that the operation does not support
     overflow,          ///< a number of elements or bytes that exceeds 63 bits (R32)
     null_data,         ///< a null data pointer in a tensor that has elements (R26)
@@ -26,11 +26,11 @@ enum class errc : int {
     not_accessible,    ///< the host cannot access the memory
     read_only,         ///< write access to read-only data (R11)
     flags,             ///< a flag that the operation does not support (R13)
-    copy_needed,       ///< a copy is necessary, but copy_policy::never was requested (R54)
+    copy_needed,       ///< a copy is necessary, but the request or the back end excludes it (R54)
     not_shareable,     ///< the owner can be neither moved nor shared
-    stream,            ///< a token that is not valid for the device (R44–R46, R48)
+    stream,            ///< a stream that is missing, or not valid for the device (R43–R46, R48)
     no_backend,        ///< no back end for the device was passed
-    out_of_memory,     ///< a memory space failed to allocate
+    out_of_memory,     ///< an allocation failed
     out_of_range,      ///< an index outside its extent
     argument,          ///< any other invalid argument
     consumed,          ///< the tensor was moved from, or its capsule was consumed (R63)
@@ -103,7 +103,8 @@ enum class errc : int {
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }
 
-/// Text in a buffer of fixed size. Never allocates, so that it can report out-of-memory errors. Truncates longer text.
+/// Text in a buffer of fixed size; text that does not fit is truncated. Never allocates, so that it can report
+/// out-of-memory errors.
 class message {
    public:
     /// Constructs an empty message.
@@ -175,8 +176,8 @@ class FERRY_VISIBLE error : public std::exception {
     /// Constructs an error. Does not allocate.
     ///
     /// \param code   error code
-    /// \param api    public function that reports the error; static storage
-    /// \param text   what is wrong, what was expected, and what to do
+    /// \param api    name of the public function that reports the error; static storage
+    /// \param text   description of the error, with the fix
     /// \param where  source location of the caller
     error(errc code, char const* api, message const& text,
           std::source_location where = std::source_location::current()) noexcept
@@ -205,7 +206,7 @@ class FERRY_VISIBLE error : public std::exception {
 };
 
 /// A parameter type for source locations. Cannot be constructed from `{}`, so that `{}` selects the overload with a
-/// request or a stream at this position.
+/// request or a stream at the same position.
 struct call_site {
     std::source_location location;
     /// Converts a source location.

@@ -75,8 +75,8 @@ class inplace_dims {
     }
     /// Constructs a list of the values of a contiguous container, or of the extents of an mdspan.
     ///
-    /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view, or extents of a
-    ///                std::mdspan or of another mdspan; only read during the call
+    /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view, or the extents
+    ///                of any mdspan; only read during the call
     /// \param where   source location for errors
     /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when the data pointer of a non-empty list
     ///                is null (R25); errc::overflow when a value exceeds the maximum of std::int64_t (R32)
@@ -86,7 +86,7 @@ class inplace_dims {
         static_cast<void>(assign(values, {"ferry::inplace_dims", where}));
     }
 #endif
-    /// Constructs a list, as the constructor does.
+    /// Constructs a list as the constructor does, without throwing.
     ///
     /// \param values  container of integers, or extents of an mdspan; only read during the call
     /// \param where   source location for errors
@@ -200,7 +200,8 @@ template <int MaxRank>
 /// \param item_bytes  size of an element in bytes
 /// \param where       source location for errors
 /// \return            strides in elements; `try_element_strides` returns the strides or the error
-/// \throws error  errc::strides when a stride is not a multiple of the element size, which DLPack cannot express (R30)
+/// \throws error  errc::strides when a stride is not a multiple of the element size, which DLPack cannot express (R30),
+///                or the element size is 0
 #if FERRY_HAS_EXCEPTIONS
 template <int MaxRank>
 [[nodiscard]] constexpr inplace_dims<MaxRank> element_strides(

@@ -13,8 +13,8 @@ namespace ferry::inline v0 {
 
 /// The result of a `try_` function: a value, or the error that the function without `try_` throws.
 ///
-/// Does not allocate. Movable if T is. Without exceptions, `value` does not exist: test the result, then use `*` or
-/// `->`.
+/// Does not allocate. Move-constructible if T is; move-assignable if the move constructor of T is noexcept. Without
+/// exceptions, `value` does not exist: test the result, then use `*` or `->`.
 template <class T = void>
 class result;
 

@@ -115,9 +115,9 @@ class int64_list {
 
 }  // namespace detail
 
-/// A view of the extents of a tensor, one for each dimension. The list must outlive the view. Passing a temporary list,
-/// or a list of integers other than std::int64_t, does not compile; inplace_view accepts both, because it stores its
-/// extents.
+/// A view of the extents of a tensor, one for each dimension. The list must outlive the view. Passing a temporary array
+/// or container, or a list of integers other than std::int64_t, does not compile; inplace_view accepts both, because it
+/// stores its extents.
 class shape_view : public detail::int64_list {
    public:
     /// Constructs a view of rank 0.
@@ -168,8 +168,9 @@ class shape_view : public detail::int64_list {
     friend constexpr bool operator==(shape_view a, shape_view b) noexcept { return a.has_values_of(b); }
 };
 
-/// A view of the strides of a tensor, in elements. The list must outlive the view. Passing a temporary list, or a list
-/// of integers other than std::int64_t, does not compile; inplace_view accepts both, because it stores its strides.
+/// A view of the strides of a tensor, in elements. The list must outlive the view. Passing a temporary array or
+/// container, or a list of integers other than std::int64_t, does not compile; inplace_view accepts both, because it
+/// stores its strides.
 class strides_view : public detail::int64_list {
    public:
     /// Constructs a view without a list: compact row-major strides (R24).
@@ -220,7 +221,7 @@ class strides_view : public detail::int64_list {
     /// compute implicit strides; `==` of tensor_view does.
     friend constexpr bool operator==(strides_view a, strides_view b) noexcept { return a.has_values_of(b); }
 
-    /// Returns whether there is no list of strides, which means compact row-major (R24).
+    /// Returns whether there is no list of strides, which means that the elements are compact row-major (R24).
     [[nodiscard]] constexpr bool is_implicit() const noexcept { return data_ == nullptr; }
 };
 

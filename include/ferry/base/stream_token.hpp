@@ -76,7 +76,7 @@ class stream_token {
     /// Returns the token of a CUDA stream.
     ///
     /// \param handle  cudaStream_t, cudaStreamLegacy and cudaStreamPerThread included; remains owned by the caller
-    /// \return        token of that stream
+    /// \return        token of that stream; for null, a token for which `is_ambiguous()` is true
     [[nodiscard]] static stream_token cuda(CUstream_st* handle) noexcept {
         return from_cuda_handle(reinterpret_cast<std::uintptr_t>(handle));
     }
@@ -106,7 +106,7 @@ class stream_token {
     /// Returns the token of a ROCm stream.
     ///
     /// \param handle  hipStream_t (R45); remains owned by the caller
-    /// \return        token of that stream
+    /// \return        token of that stream; for null, a token for which `is_ambiguous()` is true
     [[nodiscard]] static stream_token rocm(ihipStream_t* handle) noexcept {
         return rocm_handle(reinterpret_cast<std::uintptr_t>(handle));
     }
@@ -122,7 +122,7 @@ class stream_token {
     ///
     /// \param type    device type
     /// \param handle  native handle of the stream; remains owned by the caller
-    /// \return        token of that stream
+    /// \return        token of that stream; for 0, a token for which `is_ambiguous()` is true
     [[nodiscard]] static constexpr stream_token native(device_type type, std::uintptr_t handle) noexcept {
         return {kind::handle, type, handle};
     }
@@ -171,7 +171,7 @@ class stream_token {
     /// \return  handle; 1 or 2 for the default streams of CUDA; 0 for the other tokens without a handle
     [[nodiscard]] constexpr std::uintptr_t native_handle() const noexcept { return handle_; }
 
-    /// Returns whether the token identifies a default stream, of which each device has its own.
+    /// Returns whether the token identifies a default stream. Each device has its own default streams.
     [[nodiscard]] constexpr bool is_default() const noexcept {
         return kind_ == kind::legacy_default || kind_ == kind::per_thread_default;
     }
@@ -186,12 +186,12 @@ class stream_token {
     ///
     /// \param d  device; host-accessible devices are not added, because streams of any device can order work on their
     ///           memory
-    /// \return   token of the default stream of `d`; an unchanged copy of any other token
+    /// \return   token of the default stream of `d`; an unchanged copy if no device was added
     [[nodiscard]] constexpr stream_token on_device(device d) const noexcept {
         return is_default() ? bound_to(d) : *this;
     }
     /// Adds a device to a token that identifies a stream but has no device. Back ends throw when the stream of a handle
-    /// belongs to another device.
+    /// belongs to a device other than the added one.
     ///
     /// \param d  device; host-accessible devices are not added
     /// \return   token of the same stream
@@ -220,11 +220,11 @@ class stream_token {
         return is_default() && has_device_ && !ignores_id(d.type) && device_id_ != d.id;
     }
 
-    /// Returns whether the token identifies no stream.
+    /// Returns whether the token is the one for no stream.
     [[nodiscard]] constexpr bool is_none() const noexcept { return kind_ == kind::none; }
     /// Returns whether the token requests no synchronisation.
     [[nodiscard]] constexpr bool is_no_sync() const noexcept { return kind_ == kind::no_sync; }
-    /// Returns whether the token is for a stream: a default stream or a handle. Also true for a null handle
+    /// Returns whether the token identifies a stream: a default stream or a handle. Also true for a null handle
     /// (`is_ambiguous`).
     [[nodiscard]] constexpr bool names_stream() const noexcept { return kind_ > kind::no_sync; }
     /// Returns whether the token is a null handle, which may mean either default stream (R44).
@@ -273,7 +273,7 @@ class stream_token {
     return orders(token.family(), type) && !token.is_ambiguous();
 }
 
-/// The token for data without pending work, which every stream and the host may use immediately.
+/// The token for data without pending work. Every stream and the host may use such data immediately.
 inline constexpr stream_token already_ready = stream_token::no_sync();
 
 }  // namespace ferry::inline v0

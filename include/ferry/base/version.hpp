@@ -13,12 +13,12 @@ struct version {
     std::uint32_t major;
     std::uint32_t minor;
 
-    /// The newest version that ferry supports, whatever the version of the DLPack header.
+    /// The newest version that ferry supports, regardless of the version of the DLPack header.
     static version const current;
-    /// Requests the unversioned `DLManagedTensor` (R57).
+    /// The version that denotes the unversioned `DLManagedTensor`, for example in a request (R57).
     static version const legacy;
 
-    /// Returns whether the version denotes the unversioned struct.
+    /// Returns whether the version denotes the unversioned `DLManagedTensor`.
     [[nodiscard]] constexpr bool is_legacy() const noexcept { return major == 0; }
 
     friend constexpr auto operator<=>(version const&, version const&) = default;
