@@ -93,7 +93,7 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
 /// Checks the data type (vectors require a vector type, R21), rank, extents (R25, R32), write access (R11, R29), host
 /// access (R39), alignment (R31) and contiguity. Reads metadata only. Does not synchronise.
 ///
-/// DLPack does not require that the bytes of a bool are 0 or 1, and reading another value through `as<bool>` is
+/// DLPack does not require that the bytes of a bool be 0 or 1, and reading another value through `as<bool>` is
 /// undefined behaviour. For data from untrusted producers, read the bytes at `tensor_view::data()` as unsigned char and
 /// compare them with 0. Copies do not change the bytes.
 ///

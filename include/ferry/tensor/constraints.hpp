@@ -24,7 +24,7 @@ namespace ferry::inline v0 {
 struct constraints {
     /// Default of `dtype`: any data type.
     static constexpr data_type any_dtype{type_code::int_, 0, 0};
-    /// An element of `shape`: any extent.
+    /// Value of an element of `shape` that accepts any extent.
     static constexpr std::int64_t any_extent = -1;
     /// Default of `device`: any device type.
     static constexpr device_type any_device{0};
@@ -36,7 +36,7 @@ struct constraints {
     contiguity order = contiguity::any;  ///< order of the elements
     bool is_writable = false;            ///< whether read-only tensors are refused (R11)
 
-    /// Returns whether a tensor meets the requirements. Does not check its validity; see `validate`.
+    /// Returns whether a tensor meets the requirements. Does not validate the tensor; see `validate`.
     ///
     /// \param v  view
     /// \return   true if all requirements are met

@@ -122,7 +122,8 @@ class managed_tensor {
     // clang-format on
     /// Releases ownership.
     ///
-    /// \return  unchanged struct, whose deleter the caller must call exactly once (R62, R68); null when empty
+    /// \return  unchanged struct; null when empty. The caller must call its deleter, unless NULL (R5), exactly once
+    ///          (R62, R68).
     [[nodiscard]] DLManagedTensorVersioned* release() noexcept { return std::exchange(raw_, nullptr); }
     /// Transfers ownership to a new legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///

@@ -19,7 +19,7 @@ struct range_slice {
     static constexpr std::int64_t whole = INT64_MAX;
 
     std::int64_t first = 0;     ///< first index
-    std::int64_t last = whole;  ///< index after the last
+    std::int64_t last = whole;  ///< index after the last index of the range
     std::int64_t stride = 1;    ///< distance between indices; if negative, indices count down from last - 1
 };
 

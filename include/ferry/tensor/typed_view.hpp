@@ -108,7 +108,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return elements_.stride(i); }
     /// Returns the number of elements.
     [[nodiscard]] constexpr std::int64_t size() const noexcept { return elements_.size(); }
-    /// Returns whether packed elements are padded to whole bytes (R13).
+    /// Returns whether the elements of a packed type are padded to whole bytes (R13).
     [[nodiscard]] constexpr bool is_padded() const noexcept { return elements_.is_padded(); }
 
     /// Returns an element. Does not check the indices; their number is checked at compile time.
@@ -150,6 +150,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     ///
     /// \param index  one integer for each dimension; at least 0 and less than the extent
     /// \return       element, or the value of a packed element
+    /// \throws error  errc::rank when the number of indices is not the rank of a view of dynamic rank
 #if FERRY_HAS_MULTI_SUBSCRIPT
     template <detail::integral_index... Index>
         requires(Access == access_from::host && sizeof...(Index) == Rank)
@@ -180,7 +181,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
 #if FERRY_HAS_EXCEPTIONS
     /// Returns an element. Checks the number of indices, but not their values.
     ///
-    /// \param index  list of indices, one for each dimension; at least 0 and less than the extent
+    /// \param index  list of indices, one for each dimension; each at least 0 and less than the extent
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the rank
     [[nodiscard]] constexpr reference operator[](detail::index_list index) const
@@ -270,7 +271,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
         return iterator_at(extent(0));
     }
 
-    /// Selects a part of the elements: an index removes its dimension, a range_slice keeps it. NumPy's `v[:, ::2]` is
+    /// Selects a part of the elements. An index removes its dimension; a range_slice keeps it. NumPy's `v[:, ::2]` is
     /// `v.slice(full_extent, range_slice{.stride = 2})`, and `v[3, 1:5]` is `v.slice(3, range_slice{1, 5})`.
     ///
     /// \param first  index or range_slice of the first dimension, or full_extent
@@ -278,7 +279,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     /// \return       view of the same elements, which stores its extents and strides; contiguous if this view is
     ///               contiguous, no argument is a range_slice, and all indices precede all full_extent arguments;
     ///               `try_slice` returns that view or the error
-    /// \throws error  errc::out_of_range for bounds outside the extent; errc::argument for a stride of 0;
+    /// \throws error  errc::out_of_range for an invalid index or invalid bounds; errc::argument for a stride of 0;
     ///                errc::alignment when the first selected element is packed and does not begin on a byte boundary
 #if FERRY_HAS_EXCEPTIONS
     template <detail::slice_argument... Rest>

@@ -1,4 +1,4 @@
-// ferry: validation of foreign structs, which every import performs before it uses a field (D2).
+// ferry: validation of foreign structs, which every import performs before it uses their fields (D2).
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -204,8 +204,7 @@ struct byte_reach {
 /// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
 /// \return       `try_validate` returns success, or the error that `validate` throws
-/// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message contains the field, its value
-///                and the fix
+/// \throws error  errc::device, dtype, rank, shape, overflow or null_data, with the fault and the rule in the message
 #if FERRY_HAS_EXCEPTIONS
 inline void validate(DLTensor const& t, flags bits = flags::none, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {

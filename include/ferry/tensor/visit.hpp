@@ -47,11 +47,11 @@ constexpr decltype(auto) visit_checked(tensor_view const& v, F& f) {
 
 }  // namespace detail
 
-/// Calls a function with a typed view whose element type matches the data type of the tensor, selected from a list:
+/// Calls a function with a typed view whose element type, one of `T...`, matches the data type of the tensor:
 /// `visit<float const, double const>(v, [](auto const& x) { … })`.
 ///
-/// Calls `as` for the other checks, so read-only tensors require an element type T const. The function is compiled for
-/// each type.
+/// Checks the other properties as `as` does, so that read-only tensors require const element types. The function is
+/// instantiated for each type.
 ///
 /// \tparam Rank  rank of the typed view: `visit<2, float const, double const>(v, f)`; without it, dynamic_rank
 /// \tparam T     element types
