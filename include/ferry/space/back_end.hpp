@@ -30,8 +30,8 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// The device operations that an exchange requires (D9a). A back end need not own resources or support more than one
 /// device.
 ///
-/// An operation that fails throws or returns an error. Each except `reaches` may return `result<R>` instead of R; an
-/// operation that can fail must do so when exceptions are disabled (-fno-exceptions).
+/// An operation that fails throws or returns an error. All operations except `reaches` may return `result<R>` instead
+/// of R. When exceptions are disabled (-fno-exceptions), operations that can fail must return `result<R>`.
 ///
 /// - `reaches(device)`: returns whether the back end can allocate on the device and copy to and from it.
 /// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.
@@ -56,8 +56,8 @@ concept back_end =
 ///
 /// `mark(on)` returns an object whose destructor blocks until the work queued on `on` at the time of the call has run.
 /// The destructor may run on any thread, even after the shutdown of the back end's SDK. A default-constructed object
-/// does not wait. An exchange stores a mark with each copy that it queues, so that the release of an incomplete copy
-/// does not free memory in use. Without `mark`, the consumer must wait for the copy before it releases the tensor
+/// does not wait. An exchange stores such an object with each copy that it queues, so that the release of an incomplete
+/// copy does not free memory in use. Without `mark`, the consumer must wait for the copy before it releases the tensor
 /// (R50), even if it did not use the data.
 template <class B>
 concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {

@@ -18,8 +18,8 @@ inline constexpr char buffer_api[] = "ferry::buffer";
 
 }  // namespace detail
 
-/// Owns memory from a memory space and returns it to the space on destruction, on any thread. Move-only. A buffer of 0
-/// bytes does not allocate; its address is null.
+/// Owns memory from a memory space. The destructor returns the memory to the space and may run on any thread.
+/// Move-only. A buffer of 0 bytes does not allocate; its address is null.
 template <memory_space Space = host_space>
 class buffer {
    public:

@@ -26,9 +26,9 @@ enum class copy_kind : std::uint8_t {
 
 /// A copy between two layouts of the same shape.
 ///
-/// For every index of the loops, `unit` bytes (bits, if `counts_bits()`) are copied. Their position on each side is the
-/// offset plus the sum of the products of indices and strides. Units overlap in the destination only if its elements
-/// do. Contains distances, not addresses; independent of the device.
+/// For each combination of loop indices, `unit` bytes (bits, if `counts_bits()`) are copied. Their position on each
+/// side is the offset plus the sum of the products of indices and strides. Units overlap in the destination only if its
+/// elements do. Contains distances, not addresses; independent of the device.
 ///
 /// For `transpose`, dimension rank − 1 is the fastest of the destination and rank − 2 the fastest of the source. For
 /// other kinds, the dimensions are sorted by destination stride, largest first.

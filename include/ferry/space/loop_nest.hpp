@@ -21,7 +21,7 @@ struct loop_nest {
 
     int rank = 0;
     std::int64_t dst_offset = 0;  ///< from the destination's first element to the first unit of the loops
-    std::int64_t src_offset = 0;  ///< the same for the source
+    std::int64_t src_offset = 0;  ///< from the source's first element to the first unit of the loops
     std::int64_t extents[max_rank];  ///< slowest destination dimension first; all ≥ 2
     std::int64_t dst_strides[max_rank];
     std::int64_t src_strides[max_rank];  ///< any sign; 0 repeats the source (R28, R29)

@@ -92,7 +92,7 @@ class resource_space {
     /// Constructs a space from a memory resource.
     ///
     /// \param resource  memory resource; must outlive every tensor allocated from it
-    /// \param d         device of its memory
+    /// \param d         device of the resource's memory
     constexpr explicit resource_space(Resource& resource, ferry::device d = cpu) noexcept
         : resource_{&resource}, device_{d} {}
 
