@@ -8,8 +8,8 @@
 
 namespace ferry::inline v0::conformance {
 
-/// Verdict on one rule. The rule is kept or broken, does not apply to the type, or was not examined because the kit
-/// cannot read the elements.
+/// Verdict on one rule. The rule is kept or broken, does not apply to the type or the maker, or was not examined
+/// because the kit cannot read the elements.
 enum class verdict : std::uint8_t { kept, broken, not_applicable, not_examined };
 
 /// Returns the name of a verdict for reports.
@@ -23,10 +23,10 @@ enum class verdict : std::uint8_t { kept, broken, not_applicable, not_examined }
 
 /// Result of one check on one array type. The strings are valid only during the call to `report`.
 struct finding {
-    char const* rule;  ///< number of the rule: "R24"
-    char const* name;  ///< property that was checked: "strides"; the pair of rule and name is unique in a run
+    char const* rule;  ///< number of the rule, for example "R24"
+    char const* name;  ///< property that was checked, for example "strides"; unique in a run together with `rule`
     verdict outcome;
-    char const* evidence;  ///< observation, and for some broken rules the fix; may be empty for a kept rule
+    char const* evidence;  ///< observation, and for some broken rules the fix; may be empty unless the rule is broken
 };
 
 /// Number of findings with each verdict.

@@ -10,16 +10,17 @@
 namespace ferry::inline v0::conformance {
 
 /// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major order, are 1, 2, 3, …
-/// (true for bool; for complex types, the real parts; for FP8, an adjacent value if the type cannot represent the
-/// number). The kit does not read opaque handles, vectors, float8_e3m4, float128 or elements of fewer than 8 bits,
-/// which may have any value. May throw any exception for a shape that the library does not support; the kit then uses
-/// other shapes. No particular rank or layout need be supported.
+/// (true for bool; for complex types, the real parts; an adjacent value if a floating-point type cannot represent the
+/// number). Opaque handles, vectors, and elements of type float8_e3m4 or float128 or of fewer than 8 bits may have any
+/// value, because the kit does not read them. May throw any exception for a shape that the library does not support;
+/// the kit then skips the shape. No particular rank or layout is required.
 template <class Make, class Array>
 concept makes_shapes = requires(Make& make, shape_view shape) {
     { make(shape) } -> std::same_as<Array>;
 };
 
 /// `Array operator()(shape_view, data_type)`: as `makes_shapes`, for arrays whose element type is chosen at run time.
+/// May also throw for a data type that the library does not support.
 template <class Make, class Array>
 concept makes_types = requires(Make& make, shape_view shape, data_type type) {
     { make(shape, type) } -> std::same_as<Array>;
@@ -35,21 +36,22 @@ concept has_shape = requires(Make& make) {
     { make.shape() } -> std::convertible_to<shape_view>;
 };
 
-/// `Array strided(shape_view)`: returns an array that is not compact and row-major, such as a transposed array or a
-/// slice of a larger array. The elements are as for `makes_shapes`.
+/// `Array strided(shape_view)`: returns an array whose layout is not compact row-major, such as a transposed array or a
+/// slice of a larger array. The elements have the values described for `makes_shapes`.
 template <class Make, class Array>
 concept makes_strided = requires(Make& make, shape_view shape) {
     { make.strided(shape) } -> std::same_as<Array>;
 };
 
-/// `Array read_only(shape_view)`: returns an array whose elements must not be written.
+/// `Array read_only(shape_view)`: returns an array whose elements must not be written. These have the values described
+/// for `makes_shapes`.
 template <class Make, class Array>
 concept makes_read_only = requires(Make& make, shape_view shape) {
     { make.read_only(shape) } -> std::same_as<Array>;
 };
 
-/// `live()`: returns the amount of memory that the library holds, in any unit, such as bytes, arrays or references.
-/// The kit calls it to detect leaks.
+/// `live()`: returns the amount of memory that the library holds, as a number of bytes, arrays or references. The kit
+/// calls it to detect leaks.
 template <class Make>
 concept counts_live = requires(Make& make) {
     { make.live() } -> std::convertible_to<long long>;

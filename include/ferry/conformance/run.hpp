@@ -14,11 +14,12 @@ namespace ferry::inline v0::conformance {
 
 /// Checks an adapter (ferry::array_traits<Array>, or a member ferry_view) against the rules of the exchange.
 ///
-/// Works with any test framework, or without one. A rule that does not apply to the type is reported as not applicable.
-/// A rule about elements that the kit cannot read because of their type or device is reported as not examined. The
-/// evidence states the reason. Reads and copies elements on the host and on a simulated device; uses no real device,
-/// starts no threads, and holds no resources after it returns. Does not detect accesses outside the arrays; also run
-/// the checks under AddressSanitizer. Exceptions from `report` propagate; exceptions from the adapter become findings.
+/// Works with any test framework, or without one. A rule that does not apply to the type, or for which the maker has no
+/// function, is reported as not applicable. A rule about elements that the kit cannot read because of their type or
+/// device is reported as not examined. Reads and copies elements on the host and on a simulated device; uses no real
+/// device, starts no threads, and holds no resources after it returns. Does not detect accesses outside the arrays, so
+/// also run the checks under AddressSanitizer. Exceptions from `report` propagate; exceptions from the adapter during a
+/// check become findings.
 ///
 /// \param make    maker of the arrays; the concepts in maker.hpp describe its required and optional functions
 /// \param report  callable that takes a `finding const&`; called once for each check

@@ -17,11 +17,11 @@
 
 namespace ferry::inline v0::conformance {
 
-/// Simulated device memory and streams, with a back end (ferry::back_end) for both.
+/// A simulated device with memory and streams; satisfies ferry::back_end.
 ///
-/// Queued work runs only when `run` or `wait` is called, so that code that omits a required wait always reads poison, a
-/// fixed byte. Host reads of device memory return poison; `elements` returns the address at which the device stores the
-/// data. Starts no threads; not thread-safe.
+/// Queued work runs only when `run`, `wait` or `wait_for_event` is called, so code that omits a required wait reads
+/// poison, a fixed byte value. Host reads of device memory return poison; `elements` returns the address at which the
+/// device stores the data. Starts no threads; not thread-safe.
 class sim_device {
     struct block {
         std::vector<std::byte> shown, elements;
@@ -39,7 +39,7 @@ class sim_device {
 
     /// Returns the innermost simulated device of the calling thread, for adapters that record events in a test.
     ///
-    /// \return  device that was constructed last and not destroyed; null if there is none
+    /// \return  most recently constructed device that has not been destroyed; null if there is none
     [[nodiscard]] static sim_device* current() noexcept { return current_; }
 
     /// A point in the work of a stream. A default-constructed event is complete.
@@ -48,7 +48,8 @@ class sim_device {
         std::size_t stream_ = 0, count_ = 0;
     };
 
-    /// Owner of device memory. Move-only; queued work keeps the memory alive after the owner is destroyed.
+    /// Owner of memory. Move-only. The device keeps the storage after the owner is destroyed, so that
+    /// reads_after_release can count later reads.
     class memory {
        public:
         memory() = default;
@@ -67,7 +68,7 @@ class sim_device {
         ~memory() {
             if (block_ != nullptr) block_->is_released = true;
         }
-        /// Returns the address of the memory. Host reads of it return poison.
+        /// Returns the address of the memory; the owner must not be empty. Host reads of device memory return poison.
         [[nodiscard]] void* data() const noexcept { return block_->shown.data(); }
 
        private:
@@ -86,7 +87,7 @@ class sim_device {
     /// Queues work on a stream.
     ///
     /// \param on    stream
-    /// \param work  called by `run` or `wait`
+    /// \param work  function that `run`, `wait` or `wait_for_event` calls
     void queue(stream_token on, std::function<void()> work) { queues_[index_of(on)].work.push_back(std::move(work)); }
     /// Runs the work that is queued on a stream at the time of the call, after the work on which it depends.
     ///
