@@ -31,8 +31,8 @@
 
 namespace ferry::inline v0::python {
 
-/// Returns whether the interpreter is not initialised or is being finalised, so that no Python object may be used
-/// (R66).
+/// Returns whether the interpreter is not initialised or is being finalised. In both cases, Python objects must not be
+/// used (R66).
 [[nodiscard]] inline bool is_finalizing() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
     return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;

@@ -201,7 +201,8 @@ struct interned_names {
 ///
 /// \param object  a name ("cpu", "cuda", "cuda:1", "cuda_host", "cuda_managed", "rocm", …), a pair (type, id), or an
 ///                object with `__dlpack_device__`
-/// \return        device; std::nullopt with a Python error set: a ValueError, or the exception of `__dlpack_device__`
+/// \return        device; std::nullopt with a Python error set: ValueError, or an exception raised by
+///                `__dlpack_device__` or `__index__`. The type and id of a pair are not checked
 [[nodiscard]] inline std::optional<device> as_device(PyObject* object) noexcept {
     constexpr char const* error_text =
         "device must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";

@@ -31,7 +31,7 @@ class optional_device_guard {
 }  // namespace detail
 
 /// A back end for install_dlpack: copies, orders and waits as `BackEnd` does, makes the device of a producer current
-/// while the producer is called (R42), and imports objects that have only `__cuda_array_interface__`.
+/// while the producer is called (R42), and imports objects that have `__cuda_array_interface__` and no DLPack protocol.
 ///
 /// \tparam BackEnd  CUDA back end
 template <back_end BackEnd = cuda::system_back_end>
@@ -46,7 +46,8 @@ struct cuda_back_end : BackEnd {
     /// Imports an object that has `__cuda_array_interface__`.
     ///
     /// \param x  object without `__dlpack__`
-    /// \return   the tensor; std::nullopt if the object has no `__cuda_array_interface__`
+    /// \return   the tensor and the stream on which it is ready; std::nullopt if the object has no
+    ///           `__cuda_array_interface__`
     /// \throws error_is_set, error  errors of from_cuda_array_interface
     [[nodiscard]] std::optional<detail::imported> import_other_protocol(PyObject* x) const {
         return from_cuda_array_interface(x);

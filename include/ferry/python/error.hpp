@@ -26,8 +26,8 @@ struct error_is_set {};
     throw error_is_set{};
 }
 
-/// Restores the current Python error at the end of a scope; an error set within the scope is discarded. Requires the
-/// GIL.
+/// Saves and clears the current Python error, and restores it at the end of the scope. An error set within the scope is
+/// discarded. Requires the GIL.
 class kept_error {
    public:
     kept_error() noexcept { PyErr_Fetch(&type_, &value_, &trace_); }
@@ -82,7 +82,7 @@ inline void replace_error(char const* text) noexcept {
     return cached;
 }
 
-/// Sets a Python error with a message that may not be valid UTF-8; U+FFFD replaces invalid bytes. Requires the GIL.
+/// Sets a Python error with a message that need not be valid UTF-8: U+FFFD replaces invalid bytes. Requires the GIL.
 ///
 /// \param type  exception class
 /// \param text  message
@@ -117,15 +117,16 @@ bool set_registered(PyObject* type) noexcept {
 }  // namespace detail
 
 /// Registers the Python exception class for exceptions of an array library. `translate_exception`, which the methods
-/// that ferry installs in this extension module call, then raises this class with the text of `what()`. Of several
-/// registered base classes, the last one registered is used; registered classes take precedence over those of ferry.
-/// Does not apply to the allocator of the exchange table, which must not use the Python API (R72). Requires the GIL.
+/// that ferry installs in this extension module call, then sets an error of this class with the text of `what()`. If an
+/// exception matches several registered types, the one registered last is used. Registered classes take precedence over
+/// the classes that ferry assigns. Does not apply to the allocator of the exchange table, which must not use the Python
+/// API (R72). Requires the GIL.
 ///
-/// `__dlpack__` should raise a TypeError only if a second call without keywords also fails, because consumers repeat
-/// the call after a TypeError (R52, R58).
+/// Register TypeError only for errors that also occur in a call of `__dlpack__` without keywords, because consumers
+/// repeat the call with fewer keywords after a TypeError (R52, R58).
 ///
 /// \tparam E    exception type with `what()`, such as a class derived from std::exception
-/// \param type  exception class; retained until the process ends
+/// \param type  exception class; retained until another class is registered for E, which does not change the order
 template <class E>
     requires requires(E const& e, char const*& text) { text = e.what(); }
 void register_exception(PyObject* type) noexcept {
@@ -137,9 +138,9 @@ void register_exception(PyObject* type) noexcept {
 }
 
 /// Sets a Python error for the current exception. The code of a ferry::error, or the C++ type of any other exception,
-/// determines its class. A std::runtime_error of an adapter means that the data cannot be exported, and a
-/// std::logic_error that an argument is invalid; `register_exception` adds classes. Must be called in a catch block.
-/// Requires the GIL.
+/// determines the Python class; see docs/python.md. A std::runtime_error of an adapter becomes a BufferError (the data
+/// cannot be exported), and a std::logic_error becomes a ValueError (an argument is invalid). `register_exception` adds
+/// classes. For an error_is_set, the Python error is kept. Must be called in a catch block. Requires the GIL.
 inline void translate_exception() noexcept {
     for (auto const* r = detail::registered_exception::last; r != nullptr; r = r->next)
         if (r->set(r->type)) return;
@@ -191,8 +192,8 @@ inline void translate_exception() noexcept {
     }
 }
 
-/// Calls a function that may throw C++ exceptions and returns its result, for a function that CPython calls (R81).
-/// Requires the GIL.
+/// Calls a function that may throw C++ exceptions and returns its result. Use it in functions that CPython calls
+/// (R81). Requires the GIL.
 ///
 /// \param call  function without arguments; returns a new reference, or null with a Python error set
 /// \return      the result; null with a Python error set if the function throws (see translate_exception)

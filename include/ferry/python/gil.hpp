@@ -5,8 +5,8 @@
 
 namespace ferry::inline v0::python {
 
-/// Releases the GIL until the end of the scope. The thread must hold the GIL at the start, and must not use a Python
-/// object within the scope. If the interpreter is finalised meanwhile, the thread blocks at the end of the scope until
+/// Releases the GIL until the end of the scope. The thread must hold the GIL at the start, and must not use Python
+/// objects within the scope. If the interpreter is finalised meanwhile, the thread blocks at the end of the scope until
 /// the process ends (R66). With CPython before 3.14 and a standard library other than libstdc++, the process is
 /// terminated instead.
 class without_gil {

@@ -56,7 +56,7 @@ class owned_object {
    public:
     /// Adds a reference. Requires the GIL.
     ///
-    /// \param borrowed  object
+    /// \param borrowed  object; must not be null
     /// \return          owner of the new reference
     [[nodiscard]] static owned_object share(PyObject* borrowed) noexcept {
         Py_INCREF(borrowed);

@@ -14,15 +14,15 @@
 
 namespace ferry::inline v0::python {
 
-/// Option: when to copy a tensor. With copy_policy::never, the tensor is shared, or the call raises an exception; with
+/// Option: when to copy a tensor. With copy_policy::never, the tensor is shared, or the argument is rejected. With
 /// copy_policy::always, it is copied. Without the option, a copy is made if the tensor cannot be used otherwise, unless
 /// the binding library forbids implicit conversions.
 ///
 /// \tparam Policy  policy
 template <copy_policy Policy>
 struct copies {};
-/// Option: the device of the data. A tensor on another device is copied, unless the binding library forbids implicit
-/// conversions.
+/// Option: the device of the data. A tensor on another device is copied, or rejected if `copies` or the binding library
+/// forbids a copy.
 ///
 /// \tparam Type  device type
 /// \tparam Id    device id
@@ -40,11 +40,11 @@ template <class BackEnd>
 struct through {};
 
 /// An argument with options, for the signature of a bound function: `argument<typed_view<float const, 2>,
-/// copies<copy_policy::never>>`. `*` and `->` access the value. The data remains valid for as long as it
-/// would for a parameter of type T without options.
+/// copies<copy_policy::never>>`. The operators `*` and `->` access the value. The data remains valid for as long as
+/// that of a parameter of type T.
 ///
 /// \tparam T        type of the argument
-/// \tparam Options  options, each at most once
+/// \tparam Options  `copies`, `on`, `on_stream` and `through`, each at most once
 template <class T, class... Options>
 class argument {
    public:

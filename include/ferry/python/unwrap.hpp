@@ -1,5 +1,5 @@
-// ferry: the functions `unwrap` and `wrap` of a Python type: from an object to its array, and from an array to an
-// object.
+// ferry: concepts of the functions `unwrap`, which returns the array in a Python object, and `wrap`, which returns a
+// Python object for an array.
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -29,8 +29,8 @@ concept unwraps_reference = requires(F& f, PyObject* o) {
 };
 
 /// `unwrap(PyObject*)` returns a `std::optional<T>`, a `std::shared_ptr<T>` or a similar object by value, which is
-/// empty for an object of another type. The array exists only for the duration of the call, so it cannot be borrowed
-/// (R75).
+/// empty for an object of another type. The returned object is destroyed at the end of the call, so the array cannot be
+/// borrowed (R75).
 template <class F, class T>
 concept unwraps_value = requires(F& f, PyObject* o) {
     requires !std::is_pointer_v<decltype(f(o))> && !std::is_reference_v<decltype(f(o))>;
@@ -44,14 +44,14 @@ concept unwraps_value = requires(F& f, PyObject* o) {
 template <class F, class T>
 concept unwraps = unwraps_pointer<F, T> || unwraps_reference<F, T> || unwraps_value<F, T>;
 
-/// `wrap(T&&, Context*)` returns a new object, or null with a Python error set. The context is the Python type for
-/// which ferry defined the method, or a pointer that the author of the type chose.
+/// `wrap(T&&, Context*)` returns a new object, or null with a Python error set. The context is a Python type, as
+/// described for from_dlpack_method and install_from_dlpack, or the pointer passed to exchange_api_capsule.
 template <class F, class T, class Context>
 concept wraps_with_context = requires(F& f, T&& array, Context* context) {
     { f(std::move(array), context) } -> std::convertible_to<PyObject*>;
 };
 
-/// A function that returns a new object for an array, or null with a Python error set: `wrap(T&&)`, or
+/// A function that returns a new object for an array, or null with a Python error set: `wrap(T&&)` or
 /// `wrap(T&&, Context*)`.
 template <class F, class T, class Context>
 concept wraps = wraps_with_context<F, T, Context> || requires(F& f, T&& array) {
