@@ -93,7 +93,7 @@ template <ferry::detail::managed_struct Raw>
 /// Returns a view of the tensor in a capsule, without consuming the capsule (R62). Requires the GIL.
 ///
 /// \param capsule  any object
-/// \param assumed  flags of a legacy tensor, whose struct contains none; see ferry::from_dlpack
+/// \param assumed  flags of a legacy tensor, as for from_capsule
 /// \return         view, valid until the capsule is consumed or destroyed; std::nullopt for other objects and for
 ///                 capsules that `from_capsule` does not accept
 [[nodiscard]] inline std::optional<tensor_view> view_in_capsule(PyObject* capsule,
@@ -107,14 +107,14 @@ template <ferry::detail::managed_struct Raw>
     return {};
 }
 
-/// Imports the tensor of a capsule, versioned or legacy, regardless of the requested version (R58). The capsule is
-/// consumed (R63). Requires the GIL.
+/// Imports the tensor of a capsule, which may be versioned or legacy regardless of the version that was requested from
+/// the producer (R58). The capsule is consumed (R63). Requires the GIL.
 ///
 /// \param capsule  DLPack capsule; left unchanged if it has been consumed or is another kind of capsule
 /// \param assumed  flags of a legacy tensor, whose struct contains none: read-only unless the documentation of the
 ///                 producer states that the data may be written (R15)
 /// \return         tensor
-/// \throws error_is_set  TypeError: not a capsule;  ValueError: not a DLPack capsule, or a consumed one
+/// \throws error_is_set  TypeError: not a capsule;  ValueError: not a DLPack capsule, or an already consumed one
 /// \throws error  errors of ferry::from_dlpack; the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule, flags assumed = flags::read_only) {
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
@@ -132,8 +132,8 @@ template <ferry::detail::managed_struct Raw>
 ///
 /// \param capsule  any object; left unchanged unless it is a DLPack capsule that has not been consumed
 /// \param assumed  flags of a legacy tensor, as for from_capsule
-/// \return         the tensor, or the error: errc::argument for another object, errc::consumed, errors of
-///                 ferry::from_dlpack; after an error of ferry::from_dlpack, the deleter has run
+/// \return         the tensor, or the error: errc::consumed for a consumed capsule; errc::argument for another object;
+///                 errors of ferry::from_dlpack, after which the deleter has run
 [[nodiscard]] inline result<managed_tensor> try_from_capsule(PyObject* capsule,
                                                              flags assumed = flags::read_only) noexcept {
     constexpr auto api = "ferry::python::try_from_capsule";
@@ -153,10 +153,10 @@ template <ferry::detail::managed_struct Raw>
 /// Creates a capsule that owns a tensor. Requires the GIL.
 ///
 /// \param tensor       tensor; unchanged if a ferry::error or std::bad_alloc is thrown, otherwise empty afterwards
-/// \param max_version  newest version that the consumer supports (R4): version::legacy creates a legacy capsule
+/// \param max_version  newest version that the consumer supports (R4); version::legacy creates a legacy capsule
 /// \return             new reference
 /// \throws error_is_set    MemoryError; the deleter has run
-/// \throws error           errc::consumed when empty; errors of managed_tensor::release_legacy
+/// \throws error           errc::consumed for an empty tensor; errors of managed_tensor::release_legacy
 /// \throws std::bad_alloc  when the allocation of a legacy struct fails
 [[nodiscard]] inline PyObject* to_capsule(managed_tensor&& tensor, version max_version = version::current) {
     if (max_version.is_legacy()) return detail::make_capsule(tensor.release_legacy());

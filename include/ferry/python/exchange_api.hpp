@@ -217,21 +217,21 @@ struct FERRY_HIDDEN exchange_table {
 }  // namespace detail
 
 /// Returns a capsule with the exchange table of an array type, the value of the attribute `__dlpack_c_exchange_api__`
-/// of a Python type (R69). Set it before the first use of the type: in `tp_dict` before PyType_Ready for a static type,
-/// in the body of the class in Cython, and with PyObject_SetAttrString for a mutable type.
+/// of a Python type (R69). Set the attribute before the first use of the type: for a static type in `tp_dict` before
+/// PyType_Ready, in Cython in the body of the class, and for a mutable type with PyObject_SetAttrString.
 ///
 /// Requires the GIL and the main interpreter, because the table exists until the process ends.
 ///
 /// \tparam T        array type whose array_traits has view, share and adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only
-/// \tparam Context  PyTypeObject, void or another type
-/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`. If it returns by
-///                  value, the table has no function that borrows (R75)
+/// \tparam Context  type of the context: PyTypeObject, void or another type
+/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`. If the lambda
+///                  returns by value, the table has no function that borrows (R75)
 /// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, Context*)` returns a new object; see `wraps`
 /// \param b         back end
-/// \param context   pointer for `wrap`, valid until the process ends; the reference to a Python type is kept
-/// \return          new reference; null with a Python error set: ImportError in a sub-interpreter, ValueError if a call
-///                  with the same `unwrap` and `wrap` had another context
+/// \param context   second argument of `wrap`; must remain valid until the process ends. A PyTypeObject is kept alive
+/// \return          new reference; null with a Python error set: ImportError in a sub-interpreter, ValueError if an
+///                  earlier call with the same `unwrap` and `wrap` passed another context
 template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end, class Context = void>
 [[nodiscard]] PyObject* exchange_api_capsule([[maybe_unused]] Unwrap unwrap, [[maybe_unused]] Wrap wrap,
                                              [[maybe_unused]] BackEnd b = {},

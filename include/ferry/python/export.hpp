@@ -16,7 +16,7 @@
 
 namespace ferry::inline v0::python {
 
-/// The arguments of one call of `__dlpack__`, not yet converted (R52). The references are borrowed.
+/// The arguments of one call of `__dlpack__`, before conversion (R52). The references are borrowed.
 struct export_arguments {
     PyObject* stream = Py_None;
     PyObject* max_version = Py_None;
@@ -27,7 +27,7 @@ struct export_arguments {
 /// The converted arguments of `__dlpack__`. The stream is a number, because its meaning depends on the device of the
 /// tensor (R48).
 struct converted_arguments {
-    /// Device, copy policy and version; without a stream.
+    /// Device, copy policy and version. The stream is not set.
     request req;
     /// Number of the stream; std::nullopt for None.
     std::optional<long long> stream;
@@ -117,12 +117,12 @@ inline void require_keywords(Py_ssize_t positional) {
     return given;
 }
 
-/// Converts the arguments of `__dlpack__` (R44, R54, R57). This may run Python code that changes the array: call it
-/// before the view of the array is taken. Requires the GIL.
+/// Converts the arguments of `__dlpack__` (R44, R54, R57). The conversion may run Python code that changes or replaces
+/// the array, so call this function before you access the array. Requires the GIL.
 ///
 /// \param given  arguments
 /// \return       converted arguments
-/// \throws error_is_set  ValueError, TypeError; an exception of `__index__`
+/// \throws error_is_set  ValueError or TypeError for an invalid argument; an exception raised by `__index__`
 [[nodiscard]] inline converted_arguments convert_arguments(export_arguments const& given) {
     converted_arguments asked;
     asked.req.copy = detail::copy_from(given.copy);
@@ -141,7 +141,7 @@ inline void require_keywords(Py_ssize_t positional) {
 /// \param asked  converted arguments
 /// \param dev    device of the tensor
 /// \return       request
-/// \throws error_is_set  ValueError for a stream that the device does not have
+/// \throws error_is_set  ValueError for a number that is not a stream of the requested device or, without one, of `dev`
 [[nodiscard]] inline request to_request(converted_arguments const& asked, device dev) {
     request req = asked.req;
     req.stream = detail::stream_from(asked.stream, req.device.value_or(dev).type);
@@ -231,7 +231,7 @@ template <class T, class BackEnd>
 /// Converts the arguments first, because the conversion may run Python code that changes the array. Requires the GIL,
 /// and releases it during waits, device copies and large host copies.
 ///
-/// \param array  array; needs array_traits<T>::share
+/// \param array  array with array_traits<T>::share; must remain valid while the arguments are converted
 /// \param given  arguments
 /// \param b      back end that copies, orders and waits
 /// \return       new reference

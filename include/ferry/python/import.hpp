@@ -332,21 +332,22 @@ template <class T>
 
 }  // namespace detail
 
-/// Imports a Python object as a C++ array (R42, R43, R56–R58): forwards the request to the producer, makes the copies
-/// that the producer did not, validates, and calls `array_traits<T>::adopt`.
+/// Imports a Python object as a C++ array (R42, R43, R56–R58). Passes the request to the producer, validates the
+/// tensor, makes the copies that the producer did not make, and calls `array_traits<T>::adopt`.
 ///
-/// Requires the GIL, and releases it during waits, device copies and large host copies. After a failure, the imported
+/// Requires the GIL, and releases it during waits, device copies and large host copies. After a failure, an imported
 /// tensor has been released exactly once, and a capsule that was not consumed is unchanged.
 ///
-/// \tparam T  consumer
+/// \tparam T  consumer: managed_tensor, or an array type with array_traits<T>::adopt
 /// \param x    DLPack capsule, or object with `__dlpack__`, `__dlpack_c_exchange_api__` or another protocol that the
 ///             back end imports
 /// \param req  request
 /// \param b    back end that copies, orders and waits
 /// \return     array
 /// \throws error_is_set  an exception of the producer; TypeError for an object without a protocol; ValueError for a
-///                       capsule that cannot be used
-/// \throws error  errors of ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54)
+///                       capsule that cannot be used; BufferError for a PyTorch tensor that DLPack cannot represent
+/// \throws error  errors of ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54);
+///                errc::device if two calls of `__dlpack__` export on different devices (R37)
 template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();

@@ -1,4 +1,4 @@
-// ferry: adds the complete protocol to a Python type.
+// ferry: adds the DLPack protocol to a Python type.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -53,7 +53,8 @@ namespace detail {
 /// \param type      mutable type: a heap type without Py_TPFLAGS_IMMUTABLETYPE
 /// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`
 /// \param b         back end
-/// \return          false with a Python error set: ImportError in a sub-interpreter, TypeError for an immutable type
+/// \return          true on success; otherwise false with a Python error set: ImportError in a sub-interpreter,
+///                  TypeError for an immutable type
 template <class T, class Unwrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_exports(PyTypeObject* type, Unwrap unwrap, BackEnd b = {}) noexcept {
     static_cast<void>(dlpack_method<T>(unwrap, b));  // checks the arguments
@@ -69,9 +70,10 @@ template <class T, class Unwrap, class BackEnd = host_back_end>
 /// \tparam T        array type whose array_traits has adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only
 /// \param type      mutable type
-/// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object; see `wraps`
+/// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object; see `wraps`.
+///                  The second argument is `type`
 /// \param b         back end
-/// \return          false with a Python error set, as for install_exports
+/// \return          true on success; otherwise false with a Python error set, as for install_exports
 template <class T, class Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_from_dlpack(PyTypeObject* type, Wrap wrap, BackEnd b = {}) noexcept {
     static_cast<void>(from_dlpack_method<T>(wrap, b));
@@ -89,9 +91,10 @@ template <class T, class Wrap, class BackEnd = host_back_end>
 /// \param type      mutable type
 /// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`
 /// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object; see `wraps`.
-///                  The second form serves one Python type
+///                  A lambda of the second form can be used for one Python type only
 /// \param b         back end
-/// \return          false with a Python error set, as for install_exports; ValueError for a second Python type
+/// \return          true on success; otherwise false with a Python error set, as for install_exports, or
+///                  ValueError if `wrap` has the second form and was used for another Python type
 template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_exchange_api(PyTypeObject* type, Unwrap unwrap, Wrap wrap, BackEnd b = {}) noexcept {
     return detail::can_install(type, "DLPack") &&
@@ -111,8 +114,7 @@ template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end>
 /// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object, or null with a
 ///                  Python error set
 /// \param b         back end
-/// \return          false with a Python error set: ImportError in a sub-interpreter, TypeError for an immutable type,
-///                  ValueError for a second Python type with a `wrap` of the second form
+/// \return          true on success; otherwise false with a Python error set, as for install_exchange_api
 template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_dlpack(PyTypeObject* type, Unwrap unwrap, Wrap wrap, BackEnd b = {}) noexcept {
     return install_exports<T>(type, unwrap, b) && install_from_dlpack<T>(type, wrap, b) &&

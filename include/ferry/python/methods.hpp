@@ -146,11 +146,11 @@ template <class T, class Unwrap, class BackEnd = host_back_end>
     return detail::export_methods<T, Unwrap, BackEnd>::define_dlpack();
 }
 
-/// Returns the method `__dlpack_device__` for a table of methods (R37). It calls array_traits<T>::device or, if it is
-/// absent, array_traits<T>::view.
+/// Returns the method `__dlpack_device__` for a table of methods (R37). The method calls array_traits<T>::device if it
+/// exists, and array_traits<T>::view otherwise.
 ///
 /// \tparam T        array type whose array_traits has view and share
-/// \tparam BackEnd  back end of `dlpack_method`
+/// \tparam BackEnd  stateless back end; the same type as for dlpack_method
 /// \param unwrap    as for dlpack_method
 /// \param b         back end
 /// \return          definition of the method
@@ -168,7 +168,7 @@ template <class T, class Unwrap, class BackEnd = host_back_end>
 /// \tparam T        array type whose array_traits has adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only
 /// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, PyTypeObject*)` returns a new object; see `wraps`.
-///                  The type is the class on which the method is called
+///                  The second argument is the class on which the method is called
 /// \param b         back end
 /// \return          definition of the method
 template <class T, class Wrap, class BackEnd = host_back_end>

@@ -62,22 +62,23 @@ namespace detail {
 }  // namespace detail
 
 /// Imports a Python object as a C++ array like from_python, without an exception, for callers that try several types or
-/// overloads. No Python error is set on return, whatever the producer raised. An object without a protocol, and a
-/// capsule that cannot be used, cause neither an exception nor a Python error internally.
+/// overloads. No Python error is set on return. For an object without a protocol and for a capsule that cannot be used,
+/// no C++ exception is thrown internally either.
 ///
-/// Requires the GIL, and releases it during waits, device copies and large host copies. No Python error may be set when
-/// it is called. After a failure, the imported tensor has been released exactly once, and a capsule that was not
+/// Requires the GIL, and releases it during waits, device copies and large host copies. No Python error may be set at
+/// the time of the call. After a failure, an imported tensor has been released exactly once, and a capsule that was not
 /// consumed is unchanged.
 ///
-/// \tparam T  consumer
-/// \param x       object with `__dlpack__`, an exchange table or a protocol of the back end, or a capsule
+/// \tparam T  consumer: managed_tensor, or an array type with array_traits<T>::adopt
+/// \param x       object or capsule, as for from_python
 /// \param req     request
 /// \param b       back end that copies, orders and waits
-/// \param raised  receives the exception that Python code raised, such as a KeyboardInterrupt; PyErr_SetObject raises
-///                it again. Null: the exception is discarded
+/// \param raised  receives the Python exception, such as a KeyboardInterrupt, which the caller can pass to
+///                PyErr_SetObject; null to discard the exception
 /// \return        the array, or the error: errc::argument for an object without a protocol; errc::foreign_exception for
-///                an exception of the producer or of the adapter; errc::copy_needed if the producer copied despite
-///                copy=False (R54); errors of try_from_capsule and ferry::from_dlpack
+///                a Python exception, or an exception of the adapter; errc::out_of_memory for a MemoryError or
+///                std::bad_alloc; errc::copy_needed, errc::device and errors of ferry::from_dlpack, as for from_python;
+///                errors of try_from_capsule
 template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] result<T> try_from_python(PyObject* x, request const& req, BackEnd&& b = host_only,
                                         reference* raised = nullptr) noexcept {
