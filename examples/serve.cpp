@@ -82,7 +82,7 @@ int main() {
         }
         auto const& chosen = slots[number - 1];
         ferry::managed_tensor const t = chosen.tensor();
-        std::fill_n(static_cast<float*>(t.view().data()), pixels, static_cast<float>(n));
+        std::fill_n(static_cast<float*>(t.view().writable_data()), pixels, static_cast<float>(n));
         server.publish("camera", number, ferry::wire::to_bytes(chosen.descriptor()));
     }
     // [/publish]

@@ -53,7 +53,7 @@ void copy(std::uintptr_t to, std::vector<std::int64_t> const& to_strides, std::u
     ferry::data_type const type{ferry::type_code::uint, static_cast<std::uint8_t>(bits)};
     ferry::tensor_view const dst{reinterpret_cast<void*>(to), type, shape, to_strides, ferry::cpu};
     ferry::tensor_view const src{reinterpret_cast<void*>(from), type, shape, from_strides, ferry::cpu};
-    ferry::copy_on_host(ferry::make_copy_plan(dst, src), dst.data(), src.data());
+    ferry::copy_on_host(ferry::make_copy_plan(dst, src), dst.writable_data(), src.data());
 }
 
 }  // namespace

@@ -10,8 +10,9 @@ template <> struct ferry::array_traits<mt::tensor> {
     static mt::tensor share(mt::tensor const& t) { return t; }
     static mt::tensor adopt(managed_tensor m, stream_token ready) {
         auto const v = m.view();
-        return {std::make_shared<managed_tensor>(std::move(m)), v.data(), v.dtype(), v.shape(),
-                v.strides(), v.device(), v.is_read_only(), v.is_copied(), ready.native_handle()};
+        return {std::make_shared<managed_tensor>(std::move(m)), const_cast<void*>(v.data()),
+                v.dtype(), v.shape(), v.strides(), v.device(), v.is_read_only(), v.is_copied(),
+                ready.native_handle()};
     }
     static mt::tensor allocate(data_type t, shape_view s, ferry::device d) { return {t, s, d}; }
     static auto on(auto s, stream_token no) { return s ? stream_token::from_cuda_handle(s) : no; }

@@ -124,7 +124,7 @@ void refuse(fuzz::bytes& in, ferry::tensor_view dst, ferry::tensor_view src, lis
             break;
         case 3:
             wanted = ferry::errc::read_only;
-            dst = {dst.data(),    dst.dtype(), dst.shape(),
+            dst = {dst.writable_data(),    dst.dtype(), dst.shape(),
                    dst.strides(), ferry::cpu,  dst.flags() | ferry::flags::read_only};
             break;
         case 4:
@@ -132,14 +132,14 @@ void refuse(fuzz::bytes& in, ferry::tensor_view dst, ferry::tensor_view src, lis
             wanted = ferry::errc::strides;
             strides.assign(dst.strides().data(), dst.strides().data() + shape.size());
             strides[last] = 0;
-            dst = {dst.data(), dst.dtype(), dst.shape(), strides, ferry::cpu, dst.flags()};
+            dst = {dst.writable_data(), dst.dtype(), dst.shape(), strides, ferry::cpu, dst.flags()};
             break;
         case 5:
             if (count == 0) return;
             wanted = ferry::errc::overflow;
             other.push_back(INT64_MAX);
             other.push_back(INT64_MAX);
-            dst = {dst.data(), dst.dtype(), other, {}, ferry::cpu, dst.flags()};
+            dst = {dst.writable_data(), dst.dtype(), other, {}, ferry::cpu, dst.flags()};
             src = {src.data(), src.dtype(), other, {}, ferry::cpu, src.flags()};
             break;
         case 6:

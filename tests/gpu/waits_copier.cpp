@@ -65,7 +65,7 @@ ferry::tensor_view floats(void* p, std::vector<std::int64_t> const& shape, std::
 /// waits.
 template <class BackEnd>
 void copy_by(BackEnd& b, ferry::tensor_view const& to, ferry::tensor_view const& from, stream_token on = {}) {
-    b.copy(ferry::make_copy_plan(to, from), to.data(), to.device(), from.data(), from.device(), on);
+    b.copy(ferry::make_copy_plan(to, from), to.writable_data(), to.device(), from.data(), from.device(), on);
 }
 
 /// Whether `values` are 1, 2, 3, … of the columns, row by row.
@@ -335,7 +335,7 @@ TEST_CASE("system: a copy through the host waits until its memory has been read,
     std::vector<std::int64_t> const shape{1000}, step{-1};
     auto const source = floats(from.first() + 999, shape, step, gpu), target = floats(to.first(), shape, {}, gpu);
     auto const plan = ferry::make_copy_plan(target, source);
-    auto const backwards = [&] { cuda::system.copy(plan, target.data(), gpu, source.data(), gpu, s.token()); };
+    auto const backwards = [&] { cuda::system.copy(plan, target.writable_data(), gpu, source.data(), gpu, s.token()); };
     calls::reset();
     backwards();
     // Both directions: the driver stages pageable memory on most machines, so that only the call shows the wait.

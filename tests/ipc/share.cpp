@@ -188,7 +188,7 @@ TEST_CASE("a reader of a few lines of Python, without ferry, attaches by the JSO
     };
     // [[5, 4], [2, 1]], through strides and offset of the copy.
     auto sliced = ferry::make_managed(part{first.tensor()}, [](part& p) {
-        return ferry::tensor_view{static_cast<std::int32_t*>(p.whole.view().data()) + 5, {p.shape}, {p.strides}};
+        return ferry::tensor_view{static_cast<std::int32_t*>(p.whole.view().writable_data()) + 5, {p.shape}, {p.strides}};
     });
     auto s = share(std::move(sliced), {.session = &own});
     CHECK_FALSE(s.copied());
@@ -196,5 +196,5 @@ TEST_CASE("a reader of a few lines of Python, without ferry, attaches by the JSO
     python.tell(ferry::wire::to_json(s.descriptor()));
     CHECK(python.hear() == "[[3, 4], [0, 1]]");  // first is [[2, 1, 0], [5, 4, 3]]
     CHECK(python.finish() == 0);
-    CHECK(static_cast<std::int32_t*>(s.view().data())[0] == 42);
+    CHECK(static_cast<std::int32_t*>(s.view().writable_data())[0] == 42);
 }

@@ -51,7 +51,7 @@ struct numbers {
     return ferry::make_managed(owner{std::move(base), first, std::move(shape), std::move(strides)}, [](owner& o) {
         auto const& v = o.base.view();
         std::int64_t const step = v.dtype().bits / 8;
-        return ferry::tensor_view{static_cast<void*>(static_cast<std::byte*>(v.data()) + o.first * step),
+        return ferry::tensor_view{static_cast<void*>(static_cast<std::byte*>(const_cast<void*>(v.data())) + o.first * step),
                                   v.dtype(),
                                   o.shape,
                                   o.strides,

@@ -143,7 +143,7 @@ Result<DLManagedTensor*> export_legacy(std::shared_ptr<T> const& array) {
 class imported_buffer final : public MutableBuffer {
    public:
     imported_buffer(ferry::managed_tensor tensor, std::int64_t bytes)
-        : MutableBuffer{static_cast<std::uint8_t*>(tensor.view().data()), bytes}, tensor_{std::move(tensor)} {
+        : MutableBuffer{static_cast<std::uint8_t*>(tensor.view().writable_data()), bytes}, tensor_{std::move(tensor)} {
         is_mutable_ = !tensor_.is_read_only();
     }
 

@@ -51,4 +51,8 @@ int main() {
     gpu.run(other);
     check(seen == 8, "a tensor that was imported on one stream and exported to another is not stale");
     check(!is_next_done, "that did not wait for the next frame, either");
+
+    ferry::tensor_view const view = again.view();
+    auto fixed = ferry::make_managed(std::move(again), view.as_read_only());
+    check(!ferry::try_from_dlpack<pipeline::tensor>(std::move(fixed), {.stream = other}, gpu), "a read-only tensor is not imported into a tensor without such a flag");
 }

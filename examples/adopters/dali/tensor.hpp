@@ -57,7 +57,7 @@ struct ferry::array_traits<pipeline::tensor> {
             shape.push_back(v.extent(i));
             strides.push_back(v.stride(i));
         }
-        return {std::make_shared<managed_tensor>(std::move(t)), v.data(), v.dtype(), std::move(shape), std::move(strides), v.device(), on,
+        return {std::make_shared<managed_tensor>(std::move(t)), v.writable_data(), v.dtype(), std::move(shape), std::move(strides), v.device(), on,
                 written};
     }
     // A copy of a consumer, in memory of a pool that is ordered by the stream of the copy.

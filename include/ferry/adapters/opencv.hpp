@@ -175,7 +175,7 @@ struct shaped_traits<cv::Mat> {
             steps[i] = static_cast<std::size_t>(step) * (v.dtype().bits / 8u);
             compact = step * (v.extent(i) > 0 ? v.extent(i) : 1);
         }
-        cv::Mat result(rank, sizes, CV_MAKETYPE(depth, channels), v.data(), steps);
+        cv::Mat result(rank, sizes, CV_MAKETYPE(depth, channels), v.writable_data(), steps);
         auto* const u = new cv::UMatData(&detail::opencv_owner::instance());
         try {
             u->userdata = new managed_tensor{std::move(m)};
@@ -183,7 +183,7 @@ struct shaped_traits<cv::Mat> {
             delete u;
             throw;
         }
-        u->data = u->origdata = static_cast<unsigned char*>(v.data());
+        u->data = u->origdata = static_cast<unsigned char*>(v.writable_data());
         result.u = u;
         result.addref();
         return result;

@@ -139,11 +139,10 @@ template <back_end BackEnd>
     made = make_managed(std::move(memory), view_of_memory, flags::is_copied, version::current, where);
     if (!from.is_empty()) {
         auto const& dst = made.view();
-        auto const plan = make_copy_plan(
-            tensor_view{dst.data(), dst.dtype(), dst.shape(), dst.strides(), to, sized.flags()}, from, api, where);
+        auto const plan = make_copy_plan(dst.with_device(to, sized.flags()), from, api, where);
         // mutant: cuda_pending_order
         static_cast<void>(ferry::detail::order_streams(ready_on, on, b, {api, where}));
-        ferry::detail::queue_copy(b, plan, dst.data(), to, from.data(), from.device(), on);
+        ferry::detail::queue_copy(b, plan, dst.writable_data(), to, from.data(), from.device(), on);
     }
     behind.done();
     try {

@@ -136,7 +136,7 @@ template <thrust_vector Vector, class BackEnd>
             where);
     shaped<Vector> result{Vector(static_cast<std::size_t>(v.size()))};
     tensor_view const flat = result.ferry_view();
-    ferry::copy({static_cast<T*>(flat.data()), v.shape(), {}, flat.device()}, v, b, ready_on, where);
+    ferry::copy({static_cast<T*>(flat.writable_data()), v.shape(), {}, flat.device()}, v, b, ready_on, where);
     return std::move(result.vector());
 }
 

@@ -12,7 +12,7 @@ namespace ferry::inline v0::ipc {
 
 /// The smallest range of bytes that contains all elements of a tensor, for strides of any sign. Borrows the memory.
 struct byte_range {
-    std::byte* begin = nullptr;  ///< null when the tensor is empty
+    std::byte const* begin = nullptr;  ///< null when the tensor is empty
     std::size_t length = 0;      ///< bytes
     std::int64_t first = 0;      ///< bytes from `begin` to element 0
 
@@ -33,7 +33,7 @@ struct byte_range {
     std::int64_t const below = (low * bits) >> 3;  // whole bytes, downwards
     std::int64_t const end = (high + 1) * bits;
     std::int64_t const above = (end >> 3) + ((end & 7) != 0);
-    return {static_cast<std::byte*>(v.data()) + below, static_cast<std::size_t>(above - below), -below};
+    return {static_cast<std::byte const*>(v.data()) + below, static_cast<std::size_t>(above - below), -below};
 }
 
 }  // namespace ferry::inline v0::ipc

@@ -193,7 +193,7 @@ class owned_buffer {
         if (!ferry::detail::checked_multiply(is_used ? v.stride(i) : 1, item, step)) step = item;
         layout[rank + static_cast<std::size_t>(i)] = step;
     }
-    out->buf = v.is_empty() ? const_cast<char*>("") : v.data();
+    out->buf = v.is_empty() ? const_cast<char*>("") : ferry::detail::untyped_data(v);
     out->len = v.nbytes();
     out->readonly = v.is_read_only() ? 1 : 0;
     out->itemsize = item;

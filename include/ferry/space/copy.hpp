@@ -34,7 +34,7 @@ template <class BackEnd>
     // A default stream without a device belongs to the destination's device, or to the source's for host-accessible
     // destinations.
     on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());  // mutant: cuda_copy_device
-    bool const is_copied = copy_and_wait(b, plan, dst.data(), dst.device(), src.data(), src.device(), on, r);
+    bool const is_copied = copy_and_wait(b, plan, untyped_data(dst), dst.device(), src.data(), src.device(), on, r);
     return is_copied ? dst.nbytes() : 0;
 }
 

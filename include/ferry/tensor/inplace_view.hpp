@@ -77,7 +77,7 @@ class inplace_view : public tensor_view {
     /// \param bits  flags
     /// \return      view with its own extents and strides
     [[nodiscard]] constexpr inplace_view with_device(ferry::device dev, ferry::flags bits) const noexcept {
-        return {data(), dtype(), shape_, strides_, dev, bits};
+        return {detail::untyped_data(*this), dtype(), shape_, strides_, dev, bits};
     }
 
     // clang-format off
@@ -108,7 +108,7 @@ class inplace_view : public tensor_view {
     /// Makes the base reference the lists of this object.
     constexpr void refer() noexcept {
         static_cast<tensor_view&>(*this) =
-            tensor_view{data(),   dtype(), {shape_.data(), shape_.rank()},
+            tensor_view{detail::untyped_data(*this), dtype(), {shape_.data(), shape_.rank()},
                         {strides_.rank() != 0 ? strides_.data() : nullptr, strides_.rank()},
                         device(), flags()};
     }

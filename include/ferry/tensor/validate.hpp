@@ -254,7 +254,7 @@ namespace detail {
 /// Converts a view to a DLTensor for `check_tensor`.
 [[nodiscard]] FERRY_ALWAYS_INLINE DLTensor tensor_of(tensor_view const& v) noexcept {
     DLTensor t{};
-    t.data = v.data();
+    t.data = untyped_data(v);
     t.device = v.device().to_abi();
     t.ndim = v.rank();
     t.dtype = v.dtype().to_abi();

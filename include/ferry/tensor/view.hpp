@@ -1,16 +1,21 @@
 // ferry: a non-owning view of a tensor, with the address and the layout of its elements.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
+#include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/shape.hpp>
+#include <ferry/config.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/tensor/layout.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <type_traits>
 
 namespace ferry::inline v0 {
@@ -128,7 +133,23 @@ class tensor_view {
 
     /// Returns the address of the first element, or the handle of the memory; see `is_addressable`. `byte_offset()`
     /// applies to a handle.
-    [[nodiscard]] constexpr void* data() const noexcept { return data_; }
+    [[nodiscard]] constexpr void const* data() const noexcept { return data_; }
+    /// Returns `data()` for writes (R11).
+    ///
+    /// \param where  source location for errors
+    /// \return       address or handle; `try_writable_data` returns it or the error
+    /// \throws error  errc::read_only when the view is read-only
+#if FERRY_HAS_EXCEPTIONS
+    [[nodiscard]] constexpr void* writable_data(std::source_location where = std::source_location::current()) const {
+        static_cast<void>(check_writable({"ferry::tensor_view::writable_data", where}));
+        return data_;
+    }
+#endif
+    [[nodiscard]] result<void*> try_writable_data(std::source_location where = std::source_location::current()) const {
+        detail::record to{"ferry::tensor_view::writable_data", where};
+        if (!check_writable(to)) return to.outcome.error();
+        return data_;
+    }
     /// Returns the offset of the first element in bytes; 0 unless the data is a handle.
     [[nodiscard]] constexpr std::uint64_t byte_offset() const noexcept { return byte_offset_; }
     /// Returns the data type.
@@ -238,6 +259,12 @@ class tensor_view {
     }
 
    private:
+    [[nodiscard]] constexpr bool check_writable(detail::reporter r) const {
+        if (!is_read_only()) return true;
+        return report(r, errc::read_only,
+                      "the tensor is read-only (R11): call data(), or request a copy with copy_policy::always");
+    }
+
     /// Adds the byte offset to the data if it is an address.
     constexpr void fold_offset() noexcept {
         if (!is_addressable(device_.type)) return;
@@ -253,5 +280,12 @@ class tensor_view {
     data_type dtype_;
     ferry::flags flags_ = ferry::flags::none;
 };
+
+namespace detail {
+
+/// Returns the address for a struct or a call that has no const, whether the view is read-only or not.
+[[nodiscard]] constexpr void* untyped_data(tensor_view const& v) noexcept { return const_cast<void*>(v.data()); }
+
+}  // namespace detail
 
 }  // namespace ferry::inline v0

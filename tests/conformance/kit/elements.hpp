@@ -158,7 +158,7 @@ struct ferry::array_traits<elements::array<Lanes>> {
         if (v.is_read_only() || v.device() != cpu)
             throw std::invalid_argument{"expected writable elements in host memory"};
         array a;
-        a.data = v.data();
+        a.data = v.writable_data();
         a.shape.assign(v.shape().begin(), v.shape().end());
         for (int i = 0; i < v.rank(); ++i) a.strides.push_back(v.stride(i));
         if (is(fault::adopt_without_strides)) ferry::fill_compact_strides(v.shape(), a.strides.data());

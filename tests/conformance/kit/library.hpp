@@ -190,7 +190,7 @@ struct ferry::array_traits<library::array> {
         if (!v.dtype().lanes || v.dtype().lanes != 1) throw std::runtime_error{"no vectors"};
         if (is(fault::adopt_null_refused) && v.data() == nullptr) throw std::runtime_error{"no address"};
         array a;
-        a.data = static_cast<std::byte*>(is(fault::adopt_with_struct_data) ? raw.data : v.data());
+        a.data = static_cast<std::byte*>(is(fault::adopt_with_struct_data) ? raw.data : const_cast<void*>(v.data()));
         a.type = is(fault::adopt_any_type) ? dtype_of<float> : v.dtype();
         a.device = is(fault::adopt_on_cpu) ? cpu : v.device();
         a.is_read_only = v.is_read_only() && !is(fault::adopt_writable);

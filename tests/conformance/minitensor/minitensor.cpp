@@ -36,7 +36,7 @@ struct maker {
     static mt::tensor numbered(mt::tensor t) {
         auto const v = ferry::view_of(t);
         ferry::conformance::detail::for_each_element(v, [&](std::int64_t ordinal, std::int64_t at) {
-            ferry::conformance::detail::write_number(v.dtype(), static_cast<std::byte*>(v.data()) + at, ordinal + 1);
+            ferry::conformance::detail::write_number(v.dtype(), static_cast<std::byte*>(v.writable_data()) + at, ordinal + 1);
             return true;
         });
         return t;

@@ -56,7 +56,7 @@ TEST_CASE("an anonymous segment is attached only through its file descriptor") {
 
     auto const a = attach_by(s.file(), d);
     CHECK(values(a) == std::vector<float>{0, 1, 2});
-    *static_cast<float*>(a.view().data()) = 9;
+    *static_cast<float*>(a.view().writable_data()) = 9;
     CHECK(values(s.tensor()) == std::vector<float>{9, 1, 2});
     CHECK(s.readers() == 1);
     support::fails(errc::permission, [&] { static_cast<void>(attach(d)); });
@@ -147,7 +147,7 @@ TEST_CASE("read-only anonymous segments are mapped read-only, and columns are sh
     session exporter{anonymous};
     shared const s = share(tensor({3}, flags::read_only), {.session = &exporter});
     auto const a = attach_by(s.file(), s.descriptor());
-    CHECK(support::faults([&] { *static_cast<float volatile*>(a.view().data()) = 1; }));
+    CHECK(support::faults([&] { *static_cast<float volatile*>(const_cast<void*>(a.view().data())) = 1; }));
 
     auto const numbers = std::make_shared<std::vector<float> const>(std::vector<float>{1, 2, 3});
     ferry::column_buffer const buffers[] = {{}, {numbers->data(), 12}};

@@ -99,7 +99,7 @@ TEST_CASE("without a stream the importer's host waits") {
         auto const d = parent.receive();
         parent.tell('a');
         auto const a = attach(d, b);
-        return sim.read<float>(static_cast<float*>(a.view().data()) + 3) == 4 ? 0 : 1;
+        return sim.read<float>(static_cast<float*>(a.view().writable_data()) + 3) == 4 ? 0 : 1;
     }};
     sim_system sim{gpu};
     sim_shareable b{sim};
@@ -490,7 +490,7 @@ TEST_CASE("memory without a handle is copied to memory with one, or refused with
     CHECK(s.view().data() != b.pooled);
     CHECK(sim.races() == 0);
     CHECK(sim.live_bytes() == 16);
-    CHECK(sim.read<float>(static_cast<float*>(s.view().data()) + 3) == 4);
+    CHECK(sim.read<float>(static_cast<float*>(s.view().writable_data()) + 3) == 4);
     auto always = share(written(sim, stream, {5, 6, 7, 8}),
                         {.session = &own, .copy = ferry::copy_policy::always, .ready_on = stream}, b);
     CHECK(always.copied());
@@ -514,7 +514,7 @@ TEST_CASE("slices are shared as offsets into their allocation, which each device
         auto const there = attach(d, {.session = &own, .device = other_gpu}, b);
         if (b.opens_made != 2 || there.device() != other_gpu) return 2;
         if (a.view().extent(0) != 2 || a.view().stride(0) != -2) return 3;
-        auto const* const first = static_cast<float*>(a.view().data());
+        auto const* const first = static_cast<float*>(a.view().writable_data());
         return sim.read<float>(first) == 4 && sim.read<float>(first - 2) == 2 ? 0 : 4;
     }};
     sim_system sim{gpu};

@@ -181,7 +181,7 @@ TEST_CASE("R19, R13: packed elements are shared packed, padded ones padded") {
         CHECK(s.descriptor().memories[0].length == (bits == flags::none ? 3 : 5));
         auto const a = map(s);
         CHECK(a.view().is_padded() == (bits != flags::none));
-        CHECK(static_cast<unsigned char*>(a.view().data())[2] == 0x05);
+        CHECK(static_cast<unsigned char const*>(a.view().data())[2] == 0x05);
     }
 }
 

@@ -15,7 +15,7 @@ TEST_CASE(
     long seen[6] = {};
     auto const by_host = [](auto& dst, auto& src, auto to_at, auto from_at) {
         auto const to = to_at(dst.bytes.data(), ferry::cpu), from = from_at(src.bytes.data(), ferry::cpu);
-        ferry::copy_on_host(ferry::make_copy_plan(to, from), to.data(), from.data());
+        ferry::copy_on_host(ferry::make_copy_plan(to, from), to.writable_data(), from.data());
     };
     for (long i = 0; i < layouts; ++i)
         ++seen[static_cast<int>(copy_suite::check_one(static_cast<std::uint64_t>(i), by_host))];

@@ -152,6 +152,19 @@ TEST_CASE("R32: the size of a view whose elements overflow is 0") {
     }
 }
 
+TEST_CASE("R11: the address for writes is refused for a read-only view") {
+    static_assert(std::same_as<decltype(tensor_view{}.data()), void const*>);
+    tensor_view const v{memory, two_by_three};
+    CHECK(v.writable_data() == memory);
+    CHECK(v.try_writable_data().value() == memory);
+    auto const fixed = v.as_read_only();
+    CHECK(fixed.data() == memory);
+    CHECK_THROWS_AS(static_cast<void>(fixed.writable_data()), ferry::error);
+    CHECK(fixed.try_writable_data().error().code() == ferry::errc::read_only);
+    CHECK(tensor_view{v.data(), v.dtype(), v.shape()}.is_read_only());
+    CHECK_FALSE(tensor_view{v.writable_data(), v.dtype(), v.shape()}.is_read_only());
+}
+
 TEST_CASE("R24: elements with fewer strides than extents are not contiguous") {
     std::int64_t const extents[] = {2, 2}, strides[] = {2};
     auto const one = std::make_unique<std::int64_t[]>(1);

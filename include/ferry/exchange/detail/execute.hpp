@@ -159,8 +159,8 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
         bool is_complete = false;
         bool const is_queued =
             d.wait == wait::host  // mutant: copy_into_wait
-                ? copy_and_wait(b, plan, dst.data(), d.to, v.data(), from, d.on, r)
-                : queue_copy(b, plan, dst.data(), d.to, v.data(), from, d.on, is_complete, r) &&
+                ? copy_and_wait(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, r)
+                : queue_copy(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, is_complete, r) &&
                       (is_complete || mark_queued(b, d.on, copy.queued, r));  // mutant: copy_queued_mark
         if (!is_queued) return nullptr;
     }

@@ -59,7 +59,7 @@ void copy_compact(void* to, ferry::device device, wire::tensor const& t, std::ve
                   tensor_view const& v, BackEnd& b, stream_token on, std::source_location where) {
     if (v.is_empty()) return;
     ferry::copy({to, t.dtype, unique, {}, device, t.flags & flags::subbyte_padded},
-                {static_cast<void const*>(v.data()), v.dtype(), unique, v.strides(), v.device(),
+                {v.data(), v.dtype(), unique, v.strides(), v.device(),
                  t.flags & flags::subbyte_padded},
                 b, on, where);
 }
@@ -104,7 +104,7 @@ inline void make_segment(share_state& s, segment_name name, std::uint64_t alloca
     t.byte_offset = range.first;
     if (s.where->mode == access_mode::read_only) t.flags |= flags::read_only;
     s.description.root = std::move(t);
-    s.data = v.data();
+    s.data = ferry::detail::untyped_data(v);
     return true;
 }
 
@@ -157,7 +157,7 @@ void share_exported(share_state& s, segment_name const& name, tensor_view v, cop
     make_segment(s, name, s.memory_description().id, 0, where);
     t.byte_offset = range.first;
     s.description.root = std::move(t);
-    s.data = v.data();
+    s.data = ferry::detail::untyped_data(v);
 }
 
 [[noreturn]] FERRY_COLD inline void fail_unshared(ferry::device d, std::source_location where) {

@@ -105,7 +105,7 @@ FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metada
 /// handle (R23).
 FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bool empty, std::int64_t* metadata,
                                       DLTensor& out) noexcept {
-    out.data = empty ? nullptr : v.data();
+    out.data = empty ? nullptr : untyped_data(v);
     out.device = device{as_device.type, ignores_id(as_device.type) ? 0 : as_device.id}.to_abi();
     out.ndim = v.rank();
     out.dtype = v.dtype().to_abi();
