@@ -26,15 +26,15 @@ namespace ferry::inline v0 {
 /// - `Owner share(T const&)`: returns another owner of the same memory; required to export lvalues without a copy.
 /// - `T adopt(managed_tensor)` or `T adopt(managed_tensor&&)`: takes ownership of a tensor without a copy. With a
 ///   second parameter, `T adopt(managed_tensor, stream_token)`, it receives the stream on which the data is ready, or
-///   ferry::already_ready if no work is pending; `ready_on` of the array must return that stream. If both exist, ferry
-///   calls the one with two parameters.
+///   ferry::already_ready if no work is pending; `ready_on` of the new array must return that stream. If both overloads
+///   exist, ferry calls the one with two parameters.
 /// - `T allocate(data_type, shape_view, device)`: returns a new compact array on that device for copies. Work on any
-///   stream may write to the array immediately: no earlier work on its memory may be pending. Fails for unsupported
+///   stream may write to the array immediately, so no earlier work on its memory may be pending. Fails for unsupported
 ///   devices. With a fourth parameter, `T allocate(data_type, shape_view, device, stream_token)`, it receives the
 ///   stream that first writes to the array, or no stream; only work on that stream may write to the array immediately.
 /// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready. It
 ///   may instead return an event that completes when the data is ready (`ready_event`); ferry then calls `ready_on`
-///   only if a stream or the host must wait, and the consumer does not wait for later work on the array's stream.
+///   only if a stream or the host must wait, and the consumer does not wait for work that was queued after the event.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
 /// - `ferry::device device(T const&)`: returns the device of the elements of an array, without a view; if it is absent,
 ///   ferry calls `view`. Within the specialisation, the unqualified name `device` refers to this member: write
@@ -51,8 +51,8 @@ namespace ferry::inline v0 {
 /// To report failures without exceptions, `view`, `share`, `adopt` and `allocate` may return `result<R>` instead of the
 /// type R that is listed above.
 ///
-/// All members are public and static; overload sets and templates are allowed. A member with one of these names and an
-/// unsupported signature does not compile; see exchange/detail/adapter.hpp. A type without `view` may have a member
+/// All members must be public and static; overload sets and templates are allowed. A member with one of these names and
+/// an unsupported signature does not compile; see exchange/detail/adapter.hpp. A type without `view` may have a member
 /// function `ferry_view()` instead.
 template <class Array>
 struct array_traits;
@@ -125,7 +125,7 @@ concept non_owning = requires {
     requires !array_traits<std::remove_cv_t<Array>>::owns;
 };
 
-/// array_traits<T>::owns is a function: whether an array owns its elements depends on the array. A view is not
+/// array_traits<T>::owns is a function, because only some arrays of the type own their elements. A view is not
 /// required.
 template <class Array>
 concept has_run_time_ownership = requires(Array const& a) {
@@ -135,8 +135,8 @@ concept has_run_time_ownership = requires(Array const& a) {
 /// An event that completes when the data of an array is ready: an object of a class that has a member function
 /// `wait_for_event(device, stream_token on) const`, or for which the back end of the exchange has
 /// `wait_for_event(event, device, on)`. The function makes later work on `on` wait for the event; if `on` names no
-/// stream, it blocks the host until the event has completed. The event need not be copyable, and is destroyed when the
-/// function has returned.
+/// stream, it blocks the host until the event has completed. The event need not be copyable, and is destroyed after the
+/// function returns.
 template <class E>
 concept ready_event = std::is_class_v<E> && !std::same_as<E, stream_token> && !detail::is_result<E>;
 

@@ -67,11 +67,10 @@ class borrowed_tensor {
     borrowed_tensor& operator=(borrowed_tensor const&) = delete;
 
     /// Returns the struct for functions that may write the data. Fails for read-only data, because a DLTensor has no
-    /// flag for it (R75).
+    /// read-only flag (R75).
     ///
     /// \param where  source location for errors
-    /// \return       struct; valid while this object exists. `try_dltensor` returns it, or the error that `dltensor`
-    ///               throws.
+    /// \return       struct, valid while this object exists; `try_dltensor` returns the struct or the error
     /// \throws error  errc::read_only when the data is read-only (R11); errc::strides when the strides repeat elements
     ///                (R29)
 #if FERRY_HAS_EXCEPTIONS
@@ -183,14 +182,14 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
 
 /// Exports an array for the duration of a call, without an allocation and without ownership.
 ///
-/// A temporary can be passed only if its elements belong to another object (array_traits<T>::owns is false), as those
-/// of a slice of a typed_view do: the extents and strides of the temporary are copied.
+/// A temporary, such as a slice of a typed_view, can be passed only if its elements belong to another object
+/// (array_traits<T>::owns is false). The extents and strides are copied.
 ///
-/// \param array  an lvalue, which must outlive the result, or a temporary, whose elements must outlive the result
+/// \param array  lvalue, which must outlive the result, or temporary, whose elements must outlive the result
 /// \param where  source location for errors
 /// \return       struct that borrows the array; `try_borrow` returns the struct or the error
 /// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of
-///                strides is not the rank; errors of `validate`
+///                strides is not the rank; errors of `validate` and of the adapter
 #if FERRY_HAS_EXCEPTIONS
 template <class Array>
     requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>> &&

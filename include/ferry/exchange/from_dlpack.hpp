@@ -29,8 +29,8 @@ namespace ferry::inline v0 {
 ///               another major version, only the version and the deleter are accessed (R2).
 /// \param where  source location for errors
 /// \return       tensor; `try_from_dlpack` returns the tensor or the error
-/// \throws error  errc::null_struct, version, device, dtype, rank, shape, overflow or null_data: the message contains
-///                the field, its value and the fix
+/// \throws error  errc::null_struct; errors of `validate`: errc::version, device, dtype, rank, shape, overflow or
+///                null_data
 #if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensorVersioned* raw,
                                                 std::source_location where = std::source_location::current()) {
@@ -53,8 +53,8 @@ namespace ferry::inline v0 {
 /// \param where    source location for errors
 /// \return         tensor; `try_from_dlpack` returns the tensor or the error, which is errc::out_of_memory for
 ///                 std::bad_alloc
-/// \throws error           errc::null_struct, device, dtype, rank, shape, overflow or null_data: the message contains
-///                         the field, its value and the fix
+/// \throws error           errc::null_struct; errors of `validate`: errc::device, dtype, rank, shape, overflow or
+///                         null_data
 /// \throws std::bad_alloc  when the allocation fails
 #if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensor* raw, flags assumed = flags::read_only,
@@ -69,8 +69,8 @@ namespace ferry::inline v0 {
                                            [=](detail::reporter r) { return detail::take(raw, r, assumed); });
 }
 
-/// Imports a managed_tensor. Its producer cannot order a stream any more, so the caller passes the stream on which the
-/// data is ready.
+/// Imports a managed_tensor. After the export, its producer cannot order streams, so the caller passes the stream on
+/// which the data is ready.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param tensor    tensor; consumed on success, unchanged on failure before `adopt`
@@ -80,8 +80,9 @@ namespace ferry::inline v0 {
 ///                  devices of type cpu
 /// \param where     source location for errors
 /// \return          the tensor or its copy, as the consumer's type; `try_from_dlpack` returns the consumer or the error
-/// \throws error  errors of to_dlpack for a managed_tensor; errc::dtype for short vectors (`accepts_vectors`); errors
-///                of `adopt`
+/// \throws error           errors of to_dlpack for a managed_tensor; errc::dtype for short vectors (`accepts_vectors`);
+///                         errors of `adopt`
+/// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class Consumer, class BackEnd>
     requires(detail::may_import<Consumer> && back_end<std::remove_reference_t<BackEnd>>)
@@ -103,7 +104,7 @@ template <class Consumer, class BackEnd>
 /// Passes the request to the producer, validates the tensor, performs the copy and the waits that the producer did not
 /// perform, and calls array_traits<Consumer>::adopt. The tensor has the flag is_copied if the producer or ferry copied
 /// it. An import with a stream in the request does not block; if the requested device is the CPU, the data is complete
-/// on return. Exceptions of an exporter and of `adopt` propagate.
+/// on return. Exceptions of an exporter and of the members of array_traits<T> propagate.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer. An array is shared as an lvalue and moved as an rvalue, as in to_dlpack. A raw struct is
@@ -142,7 +143,8 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 /// \param from   producer; ownership as in the overload with a request
 /// \param where  source location for errors
 /// \return       the tensor, as the consumer's type; `try_from_dlpack` returns the consumer or the error
-/// \throws error  errors of the overload with a request
+/// \throws error           errors of the overload with a request
+/// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class Consumer, class Producer>
     requires(detail::may_import<Consumer> && detail::may_export<Producer>)

@@ -21,14 +21,14 @@ struct tensor_properties {
     ferry::device device = cpu;  ///< device of the data
     flags bits = flags::none;    ///< flags; all but read_only and subbyte_padded are ignored
     data_type type{};            ///< data type
-    /// The stream of pending work, already_ready, or none if the producer does not know the stream. Ignored for devices
-    /// of type cpu, on which no work is pending.
+    /// The stream of pending work, already_ready, or none if the stream is unknown. Ignored for devices of type cpu, on
+    /// which no work is pending.
     stream_token ready_on{};
     bool is_shareable = true;  ///< whether the owner can be moved or shared
     /// Whether an event, instead of a stream, indicates when the data is ready; `ready_on` is then none. A decision to
     /// wait names the stream that waits for the event, or none if the host waits.
     bool is_behind_event = false;
-    /// Whether read-only data is shared with legacy consumers, whose struct has no flag for it.
+    /// Whether read-only data is shared with legacy consumers, whose struct has no read-only flag (R15).
     bool lends_read_only = false;
     /// Whether DLPack can describe the layout and the consumer supports it. DLPack cannot describe packed data that
     /// begins within a byte (R21); some consumers do not support padded sub-byte elements (R13).
@@ -56,7 +56,7 @@ struct decision {
     version stamp{};             ///< version of the result; version::legacy is the unversioned struct (R57)
     flags bits = flags::none;    ///< flags of the result
     errc reason = errc::ok;      ///< error code of a refusal
-    char const* text = nullptr;  ///< error text of a refusal: what is wrong, what was expected, and what to do
+    char const* text = nullptr;  ///< error text of a refusal, with the fix
     ferry::layout layout = ferry::layout::strided;  ///< layout of a copy, see `request`
 
     friend constexpr bool operator==(decision const&, decision const&) = default;

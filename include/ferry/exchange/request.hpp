@@ -13,15 +13,15 @@ namespace ferry::inline v0 {
 
 /// The `copy` argument of the array API (R53).
 enum class copy_policy : std::uint8_t {
-    if_needed,  ///< None: share if possible, otherwise copy
-    always,     ///< True: copy to new memory, of which the consumer is the sole owner
-    never,      ///< False: share, otherwise fail with errc::copy_needed or errc::not_shareable
+    if_needed,  ///< share if possible, otherwise copy (None in Python)
+    always,     ///< copy to new memory, of which the consumer is the sole owner (True)
+    never,      ///< share, otherwise fail with errc::copy_needed or errc::not_shareable (False)
 };
 
 /// The request of a consumer: the arguments of `__dlpack__` (R52). The order of the members is stable, so that
 /// designated initialisers remain valid: `{.device = ferry::cpu, .copy = ferry::copy_policy::always}`.
 struct request {
-    /// The target device; std::nullopt is the device of the data.
+    /// The target device; std::nullopt stands for the device of the data.
     std::optional<ferry::device> device{};
     /// Whether to share or copy.
     copy_policy copy{};
@@ -29,9 +29,9 @@ struct request {
     stream_token stream{};
     /// The newest version that the consumer supports; version::legacy requests the unversioned struct (R57).
     version max_version = version::current;
-    /// The layout of a copy that ferry makes. layout::strided: in the order of a dense source, for example
-    /// column-major, and row-major if the source has gaps; layout::contiguous: row-major. Does not cause a copy, except
-    /// with copy_policy::always of a copy that a producer made in another order.
+    /// The layout of a copy that ferry makes: layout::strided keeps the order of a dense source where possible (see
+    /// to_dlpack), and layout::contiguous is row-major. Does not cause a copy, except with copy_policy::always and
+    /// layout::contiguous, if the producer has made a copy in another order.
     ferry::layout layout = ferry::layout::strided;
 };
 

@@ -22,25 +22,25 @@ namespace ferry::inline v0 {
 
 /// Exports an array: shares its memory if the request and the array allow it, otherwise copies it or fails (R53).
 ///
-/// An rvalue is moved into the tensor, in one allocation (D1). An rvalue that does not own its elements can only be
-/// copied; an export that would share it fails with errc::not_shareable (D13, `array_traits<T>::owns`). An lvalue is
-/// shared by array_traits<T>::share, any number of times (R59); without `share` it can be moved, copied
-/// (copy_policy::always) or borrowed (`borrow`). A shared tensor is read-only if the view of the array, or
-/// of the result of `share`, is read-only (R11). A copy is writable and has the flag is_copied (R12). Its elements are
-/// in the order of a dense source, for example column-major; row-major if the source has gaps, or repeated, packed or
-/// reversed elements, and with layout::contiguous in the request. array_traits<T>::allocate determines the order of the
-/// arrays that it returns.
+/// An rvalue is moved into the tensor, in one allocation (D1). An lvalue is shared by array_traits<T>::share, any
+/// number of times (R59). An rvalue that does not own its elements (D13, `array_traits<T>::owns`) and an lvalue without
+/// `share` are copied; with copy_policy::never, the export fails with errc::not_shareable. `borrow` exports such arrays
+/// without a copy. A shared tensor is read-only if the view of the array, or of the result of `share`, is read-only
+/// (R11). A copy is writable and has the flag is_copied (R12). It keeps the order of a dense source, for example
+/// column-major. It is row-major if the source has gaps, or repeated, packed or reversed elements, or if the request
+/// has layout::contiguous. array_traits<T>::allocate determines the order of the arrays that it returns.
 ///
 /// An export with a stream in the request orders that stream after array_traits<T>::ready_on and does not block (R43).
-/// The data is complete on return if the requested device is the CPU, or if the requested memory is pinned or managed
-/// and the request has no stream (R48, R49). The deleter of an incomplete copy waits for the copy if the back end has
-/// `mark` (`marking_back_end`). Exceptions of the members of array_traits<T> propagate.
+/// The data is complete on return if the requested device is the CPU. It is also complete if the request has no stream
+/// and the requested memory is not CUDA or ROCm device memory, but, for example, pinned or managed memory (R48, R49).
+/// The deleter of an incomplete copy waits for the copy if the back end has `mark` (`marking_back_end`). Exceptions of
+/// the members of array_traits<T> propagate.
 ///
-/// \param array  array; an rvalue is unchanged if the export fails before the move. A copy that is queued on a stream
-///               keeps its source alive (R50), except for an array that does not own its memory and for an lvalue
-///               without `share`: their memory must stay valid until the work on the stream is complete.
-///               Without a stream in the request, copies of device memory are queued on the default stream (R44);
-///               copies of these two kinds of arrays are complete on return.
+/// \param array  array; an rvalue is unchanged if the export fails before the move. A copy of device memory that
+///               is queued on a stream keeps its source alive (R50), unless the source is an array that does not own
+///               its memory, or an lvalue without `share`. The memory of such a source must stay valid until the work
+///               on the stream is complete. Without a stream in the request, copies of device memory are queued on
+///               the default stream (R44), but copies of such sources are complete on return.
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors
@@ -71,11 +71,12 @@ template <class Array, class BackEnd = host_back_end const&>
 
 /// Exports an array without a copy, on its device.
 ///
-/// \param array  array; an rvalue must own its elements, an lvalue needs array_traits<T>::share
+/// \param array  array; an rvalue must own its elements, and an lvalue requires array_traits<T>::share
 /// \param where  source location for errors
 /// \return       tensor that owns the array, or another owner of its memory; `try_to_dlpack` returns the tensor or the
 ///               error
-/// \throws error  errors of the overload with a request
+/// \throws error           errors of the overload with a request
+/// \throws std::bad_alloc  when the allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class Array>
     requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>>)
@@ -103,7 +104,8 @@ template <class Array>
 /// \param ready_on  stream on which the data is ready; required for a wait or a copy, except for devices of type cpu
 /// \param where     source location for errors
 /// \return          the tensor, a struct that owns it, or a copy; `try_to_dlpack` returns the tensor or the error
-/// \throws error  errc::consumed when `tensor` is empty; errors of the overload for arrays
+/// \throws error           errc::consumed when `tensor` is empty; errors of the overload for arrays
+/// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
@@ -126,11 +128,11 @@ template <class BackEnd = host_back_end const&>
 /// Copies the elements of a view, or of a tensor that the caller keeps, to new memory (R53). A view has no owner, so it
 /// cannot be shared.
 ///
-/// The copy is writable, has the flag is_copied (R12), and its order is that of the overload for arrays. Without a
-/// stream in the request, it is complete on return; otherwise, the function synchronises like the overload for arrays.
+/// The copy is writable and has the flag is_copied (R12). Its order, and the synchronisation, are those of the overload
+/// for arrays; without a stream in the request, copies of device memory are complete on return.
 ///
-/// \param kept      view, or managed_tensor; with a stream in the request, its memory must stay valid until the work on
-///                  the stream is complete
+/// \param kept      view, or managed_tensor; with a stream in the request, its device memory must stay valid until the
+///                  work on the stream is complete
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required except for devices of type cpu

@@ -14,16 +14,19 @@
 
 namespace ferry::inline v0 {
 
-/// Imports a tensor to the host: shares memory that the host can read, and copies other memory (R39, R48, R53).
+/// Imports a tensor to the host: shares memory that the host can read, if the producer allows it, and otherwise copies
+/// (R39, R48, R53).
 ///
-/// The data is complete on return, regardless of the stream that produced it (D7). A copy has the flag is_copied; its
-/// memory is allocated by the back end. `allocating_from{space, back_end}` allocates from another memory space.
+/// The data is complete on return, regardless of the stream that produced it (D7). A copy has the flag is_copied. Its
+/// memory comes from array_traits<T>::allocate if the producer is an array with this member, otherwise from the back
+/// end; `allocating_from{space, back_end}` allocates from another memory space.
 ///
 /// \param from   producer: an array, an exporter or a foreign struct; ownership as in from_dlpack
 /// \param b      back end; required for device memory
 /// \param where  source location for errors
 /// \return       tensor on the host, ready to read; `try_to_host` returns the tensor or the error
-/// \throws error  errors of from_dlpack
+/// \throws error           errors of from_dlpack
+/// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class Producer, class BackEnd = host_back_end const&>
     requires(!std::same_as<std::remove_cvref_t<Producer>, managed_tensor> && detail::may_export<Producer> &&
@@ -49,7 +52,8 @@ template <class Producer, class BackEnd = host_back_end const&>
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
 /// \param where     source location for errors
 /// \return          tensor on the host, ready to read; `try_to_host` returns the tensor or the error
-/// \throws error  errors of to_dlpack
+/// \throws error           errors of to_dlpack
+/// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
@@ -72,7 +76,8 @@ template <class BackEnd>
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
 /// \param where     source location for errors
 /// \return          copy on the host, ready to read; `try_to_host` returns the copy or the error
-/// \throws error  errors of to_dlpack
+/// \throws error           errors of to_dlpack
+/// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <detail::kept_tensor Kept, class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
@@ -107,8 +112,9 @@ FERRY_DELETED_BOTH(to_host, try_to_host, (managed_tensor const&), "a managed_ten
 /// \param tensor  tensor in pageable host memory; consumed on success, unchanged on failure
 /// \param where   source location for errors
 /// \return        the tensor; `try_to_host` returns the tensor or the error
-/// \throws error  errc::stream for any other memory, pinned and managed memory included; errc::consumed when `tensor`
-///                is empty
+/// \throws error           errc::stream for any other memory, pinned and managed memory included; errc::consumed when
+///                         `tensor` is empty
+/// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline managed_tensor to_host(managed_tensor&& tensor,
                                             std::source_location where = std::source_location::current()) {
