@@ -76,8 +76,8 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 ///
 /// Imports throw for read-only tensors, because OpenCV has no read-only matrices, and for strides that a matrix does
 /// not support: negative strides, zero strides, strides smaller than the size of the inner dimensions (overlapping
-/// windows, permuted dimensions), or an innermost stride other than 1. Request `{.copy = ferry::copy_policy::always}`
-/// for such tensors.
+/// windows, permuted dimensions), or an innermost stride other than 1. For such tensors, request
+/// `{.copy = ferry::copy_policy::always, .layout = ferry::layout::contiguous}`.
 ///
 /// A matrix over memory of the caller, such as `cv::Mat(rows, columns, type, data)`, has no reference count and does
 /// not own its elements. As an rvalue, it is copied if the request permits a copy, and refused otherwise, like a
@@ -129,7 +129,7 @@ struct shaped_traits<cv::Mat> {
     static bool owns(cv::Mat const& m) noexcept { return m.u != nullptr; }
 
     /// Imports a tensor without a copy. The matrix owns the tensor on success; on failure the tensor has been released.
-    /// For at least 3 dimensions, a dense last dimension of 2 to CV_CN_MAX elements becomes the channels.
+    /// For at least 3 dimensions, a last dimension of 2 to CV_CN_MAX elements becomes the channels if it is dense.
     ///
     /// \param m  tensor in host-accessible memory
     /// \return   matrix that shares the elements
@@ -192,7 +192,7 @@ struct shaped_traits<cv::Mat> {
     ///
     /// \param type   data type
     /// \param shape  2 to 32 extents
-    /// \param d      must be ferry::cpu
+    /// \param d      device; must be ferry::cpu
     /// \return       matrix; its elements are uninitialised
     /// \throws error          errc::device, rank, dtype or overflow
     /// \throws cv::Exception  errors of OpenCV

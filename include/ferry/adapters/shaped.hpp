@@ -17,7 +17,7 @@
 
 namespace ferry::inline v0 {
 
-/// Describes the arrays of a library; specialised by the adapter headers.
+/// Describes the arrays of a library. The adapter headers specialise it.
 ///
 /// Required members:
 /// - `max_rank`: maximum rank
@@ -32,8 +32,8 @@ namespace ferry::inline v0 {
 /// - `owns`: false when the elements belong to another object, as for a std::span (D13); or `bool owns(Owner const&)`,
 ///   when only some arrays own their elements
 /// - `device device(Owner const&)`: device of the elements; host memory when absent
-/// - `stream_token ready_on(Owner const&)`: as `array_traits<T>::ready_on`, which may return an event; for
-///   handles to device memory
+/// - `stream_token ready_on(Owner const&)`: as in `array_traits<T>`, also with an event as return value; for handles to
+///   device memory
 /// - `Owner adopt(managed_tensor)`, `Owner adopt(managed_tensor, stream_token)` and
 ///   `Owner allocate(data_type, shape_view, device)`, also with a stream_token: as in `array_traits<T>`
 template <class Owner>
@@ -71,7 +71,8 @@ class shaped {
     /// \param owner    container
     /// \param extents  shape, as integers of any type; must have as many elements as the container
     /// \param where    source location for errors
-    /// \throws error  errc::shape when an extent is negative or the numbers of elements differ
+    /// \throws error  errc::shape when an extent is negative, or the product of the extents is not the size of the
+    ///                container
     shaped(Owner owner, inplace_dims<shaped_traits<Owner>::max_rank> extents,
            std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
@@ -195,8 +196,8 @@ struct allocation_of_shaped<Owner> {
 
 /// Exports and imports of arrays of another library, to the extent that `shaped_traits<Owner>` supports them.
 ///
-/// Handles are shared; other arrays are moved or copied. Imports share the elements when `shaped_traits<Owner>` has
-/// `adopt`.
+/// Handles are shared; other arrays are moved or copied. Imports require `shaped_traits<Owner>::adopt`, and share the
+/// elements.
 template <class Owner>
 struct array_traits<shaped<Owner>> : detail::ownership_of_shaped<Owner>,
                                      detail::readiness_of_shaped<Owner>,

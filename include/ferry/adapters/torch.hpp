@@ -102,7 +102,7 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
 /// throw, and the message names the call to make first: detach, resolve_conj, resolve_neg or to_dense. PyTorch supports
 /// neither read-only data (R11) nor negative strides (R28). Imports of such tensors throw; request a copy.
 ///
-/// PyTorch replaces the memory of a storage when a tensor is resized (`resize_`), and when a tensor that has a lazy
+/// PyTorch may replace the memory of a storage when a tensor is resized (`resize_`), or when a tensor that has a lazy
 /// clone (`at::_lazy_clone`) is written. An earlier export still refers to the old memory, which PyTorch may have
 /// freed, so do neither while exports exist. The same applies to exports by PyTorch itself.
 template <>
