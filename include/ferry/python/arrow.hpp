@@ -89,13 +89,14 @@ struct FERRY_HIDDEN column_methods {
 /// Adds Arrow's PyCapsule interface (`__arrow_c_schema__`, `__arrow_c_array__`, `__arrow_c_device_array__`), a static
 /// method `from_arrow(x, /)`, and `__dlpack__` and `__dlpack_device__` to a Python type that holds a column.
 ///
-/// Requires the GIL and the main interpreter. Call it during the initialisation of the module; see install_dlpack.
+/// Requires the GIL and the main interpreter; see install_dlpack. Call this function during the initialisation of the
+/// module.
 ///
 /// \tparam Unwrap   captureless lambda: `unwrap(PyObject*)` returns the column in an object; see `unwraps`
 /// \tparam Wrap     captureless lambda: `wrap(column&&)` returns a new object, or null with a Python error set
 /// \tparam BackEnd  stateless back end for imports and copies; the default supports host memory only
 /// \param type  mutable heap type
-/// \return      false with a Python error set if the methods cannot be added
+/// \return      true on success; otherwise false with a Python error set, as for install_exports
 template <stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_arrow(PyTypeObject* type, Unwrap, Wrap, BackEnd = {}) noexcept {
     static_assert(detail::is_stateless_back_end<BackEnd>());

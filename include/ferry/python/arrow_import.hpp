@@ -167,19 +167,21 @@ inline void clear_error_if_device_array(PyObject* x) {
 
 /// Imports a Python object as a column, through the first of the methods `__arrow_c_array__`,
 /// `__arrow_c_device_array__` and `__arrow_c_stream__` that the object has. If `__arrow_c_array__` raises a
-/// NotImplementedError or BufferError, `__arrow_c_device_array__` is called, if the object has it. An array, or the
-/// single chunk of a stream, is shared; several chunks are concatenated into a copy. Validates the structure without
-/// reading the data.
+/// NotImplementedError or BufferError, `__arrow_c_device_array__` is called if the object has this method. An array, or
+/// the single chunk of a stream, is shared; several chunks are concatenated into a copy. Validates the structure
+/// without reading the data.
 ///
-/// Requires the GIL, and releases it while it waits for a device or reads a stream. If the import is refused, the
-/// capsules of an array are unchanged, and a stream that has been read from is released.
+/// Requires the GIL, and releases it while it waits for a device or reads a stream. If the import of an array fails in
+/// from_arrow, the capsules are unchanged. A stream that has been read from is released.
 ///
 /// \param x  Python object; borrowed
 /// \param b  back end that waits for the event of a device array; not needed for host memory
 /// \return   the column, which owns the imported memory
-/// \throws error_is_set  the error of the producer;  TypeError: no protocol, or a wrong capsule;  OSError: the stream
-///                       reports an error
-/// \throws error         errors of from_arrow and from_arrow_stream
+/// \throws error_is_set    an exception of the producer;  TypeError: no protocol, or a wrong capsule;  OSError: an
+///                         error of the stream other than EINVAL and ENOMEM
+/// \throws error           errors of from_arrow, from_arrow_stream and read_all; errc::argument or out_of_memory for
+///                         EINVAL or ENOMEM
+/// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd = host_back_end const&>
 [[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = host_only) {
     if (reference const method = detail::find_method(x, "__arrow_c_array__")) {

@@ -97,15 +97,16 @@ class owned_buffer {
 
 }  // namespace detail
 
-/// Imports an object through the buffer protocol: bytes, bytearray, memoryview, array.array and others. The tensor
-/// shares the memory, and releases the buffer when it is destroyed, on any thread. The tensor is read-only if the
-/// buffer is (R11). Requires the GIL.
+/// Imports an object that supports the buffer protocol, such as bytes, bytearray, memoryview or array.array. The tensor
+/// shares the memory, and is read-only if the buffer is (R11). Its destructor, which may run on any thread, releases
+/// the buffer. Requires the GIL.
 ///
 /// \param x  object
 /// \return   tensor on the CPU
-/// \throws error_is_set    TypeError: no buffer protocol; an exception of the exporter; BufferError: a format without a
-///                         DLPack data type (R16), big-endian elements (R20), a stride that is not a multiple of the
-///                         element size (R30), or pointers to the elements (suboffsets)
+/// \throws error_is_set    TypeError: no buffer protocol; BufferError: a format without a DLPack data type (R16),
+///                         big-endian elements (R20), a stride that is not a multiple of the element size (R30),
+///                         pointers to the elements (suboffsets), or a missing or too long shape; an exception of the
+///                         exporter
 /// \throws error           errors of make_managed
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline managed_tensor from_buffer(PyObject* x) {
@@ -140,17 +141,17 @@ class owned_buffer {
     return make_managed(std::move(owner), v);
 }
 
-/// Describes a tensor for `bf_getbuffer`. Pass the arguments of that function, and release the buffer with
+/// Implements `bf_getbuffer`: fills a buffer that describes a tensor. Pass the arguments of `bf_getbuffer`, and call
 /// release_buffer in `bf_releasebuffer`. Requires the GIL; does not synchronise.
 ///
-/// \param v         view of the array in `exporter`. The memory must remain valid, and the array must keep its shape,
-///                  until the buffer is released; the extents and strides are copied
+/// \param v         view of the array in `exporter`; the memory must remain valid until the buffer is released. The
+///                  extents and strides are copied
 /// \param exporter  object; the buffer holds a reference to it
 /// \param out       buffer
 /// \param flags     request of the consumer, a combination of PyBUF_ flags
-/// \return          0; on failure -1 with a BufferError set: memory that the host cannot access, a data type without a
-///                  format, such as packed elements, read-only memory if a writable buffer was requested, a layout
-///                  other than the requested one, or an invalid view; MemoryError
+/// \return          0; on failure -1 with a Python error set: MemoryError, or BufferError for memory that the host
+///                  cannot access, a data type without a format (such as bfloat16), a writable buffer of read-only
+///                  memory, a layout other than that of the tensor, a format without a shape, or an invalid view
 [[nodiscard]] inline int get_buffer(tensor_view const& v, PyObject* exporter, Py_buffer* out, int flags) noexcept {
     *out = {};
     ferry::detail::record checked{"get_buffer", std::source_location::current()};
@@ -207,7 +208,7 @@ class owned_buffer {
     return 0;
 }
 
-/// Releases what get_buffer allocated, in `bf_releasebuffer`. Requires the GIL.
+/// Implements `bf_releasebuffer`: frees the memory that get_buffer allocated. Requires the GIL.
 ///
 /// \param buffer  buffer that get_buffer filled
 inline void release_buffer(Py_buffer* buffer) noexcept { PyMem_Free(std::exchange(buffer->internal, nullptr)); }

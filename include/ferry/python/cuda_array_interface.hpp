@@ -30,15 +30,17 @@ namespace detail {
 }  // namespace detail
 
 /// Imports an object with `__cuda_array_interface__`, of any version. The tensor shares the memory and keeps the object
-/// alive. The driver determines the device, so managed and pinned memory keep their device types. Neither copies nor
-/// synchronises: the result names the stream on which the tensor is ready. Requires the GIL.
+/// alive. CUDA is queried for the device of the address, so managed and pinned memory keep their device types; an array
+/// without elements is on the current device. Does not copy or synchronise. Requires the GIL.
 ///
 /// \param x  Python object; borrowed
 /// \return   the tensor and the stream on which it is ready; std::nullopt if the object has no such attribute
 /// \throws error_is_set  BufferError: a mask, big-endian elements (R20), a type without a DLPack data type (R16), or
-///                       strides that are not multiples of the element size (R30);  ValueError: a malformed interface
+///                       strides that are not multiples of the element size (R30);  ValueError: a malformed interface;
+///                       an exception raised by the attribute
 /// \throws error         errc::foreign_pointer: not CUDA memory;  device: memory of a context that is not the primary
-///                       context of its device;  no_driver: no CUDA driver;  errors of validate
+///                       context of its device;  no_driver: no CUDA driver;  errors of CUDA and of make_managed
+/// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline std::optional<detail::imported> from_cuda_array_interface(PyObject* x) {
     auto const array = detail::read_array_interface(x);
     if (!array) return {};
@@ -105,17 +107,17 @@ struct FERRY_HIDDEN cuda_interface_of {
 }  // namespace detail
 
 /// Adds the property `__cuda_array_interface__`, version 3, to a Python type. The entry `stream` is the stream of
-/// array_traits::ready_on, or None if no work is pending. For memory that is neither CUDA device memory nor managed
-/// memory, and for data types that typestr cannot name, the property raises an AttributeError, so that hasattr returns
-/// False.
+/// array_traits::ready_on, or None if no work is pending. If ready_on returns an event, the entry is the default
+/// stream, which waits for the event. For memory that is neither CUDA device memory nor managed memory, and for data
+/// types that typestr cannot represent, the property raises an AttributeError, so that hasattr returns False.
 ///
-/// Requires the GIL. Call it during the initialisation of the module.
+/// Requires the GIL. Call this function during the initialisation of the module.
 ///
 /// \tparam T       array type with array_traits<T>::view
 /// \tparam Unwrap  captureless lambda: `unwrap(PyObject*)` returns the array in an object as a T*, or null, without a
 ///                 Python error, for an object of another type
 /// \param type  mutable heap type
-/// \return      false with a Python error set if the property cannot be added
+/// \return      true on success; otherwise false with a Python error set
 template <class T, stateless Unwrap>
 [[nodiscard]] bool install_cuda_array_interface(PyTypeObject* type, Unwrap) noexcept {
     return detail::set_attribute(type, "__cuda_array_interface__",

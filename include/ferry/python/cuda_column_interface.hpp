@@ -14,7 +14,8 @@ namespace ferry::inline v0::python {
 
 /// Imports an object with a one-dimensional `__cuda_array_interface__`, of any version, as a column. The column keeps
 /// the object alive. The mask becomes the validity: a mask of bits ("<t1", as cuDF provides it) is shared; a mask of
-/// bools or bytes is packed. Elements that are not contiguous are copied, and bools are packed. Requires the GIL.
+/// bools or bytes is packed into bits. Elements that are not contiguous are copied, and bools are packed into bits.
+/// Requires the GIL.
 ///
 /// \param x   Python object; borrowed
 /// \param b   back end that orders, waits and copies
@@ -22,11 +23,12 @@ namespace ferry::inline v0::python {
 ///            and of its mask. Without a stream, the function waits for the pending work
 /// \return    the column; std::nullopt if the object has no `__cuda_array_interface__`
 /// \throws error_is_set  BufferError: big-endian elements, a type without a DLPack data type, strides that are not
-///                       multiples of the element size, or a mask of another type;  ValueError: a malformed interface
+///                       multiples of the element size, a mask of another type, a mask of bits for bools, or a mask
+///                       that has a mask;  ValueError: a malformed interface;  an exception raised by the attribute
 /// \throws error         errc::rank or dtype: not a one-dimensional array of numbers or bools;  shape: the mask does
-///                       not have one flag for each element;  device: the mask is on another device;
-///                       foreign_pointer: not CUDA memory;  no_driver: no CUDA driver;  no_backend: the back end does
-///                       not reach the device
+///                       not have one flag for each element;  device: the mask is on another device;  null_data: a null
+///                       address;  foreign_pointer: not CUDA memory;  no_driver: no CUDA driver;  no_backend: the back
+///                       end does not reach the device;  errors of CUDA and of the back end
 /// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
@@ -69,16 +71,16 @@ struct FERRY_HIDDEN cuda_interface_of_column {
 }  // namespace detail
 
 /// Adds the property `__cuda_array_interface__`, version 3, to a Python type that holds a column, with validity as a
-/// mask of bits ("<t1"). For columns that do not hold numbers in CUDA device or managed memory, the property raises
-/// an AttributeError, so that hasattr returns False.
+/// mask of bits ("<t1"). The property raises an AttributeError, so that hasattr returns False, for columns that do not
+/// hold numbers in CUDA device or managed memory, and for slices whose validity does not start at a byte boundary.
 ///
-/// Requires the GIL. Call it during the initialisation of the module.
+/// Requires the GIL. Call this function during the initialisation of the module.
 ///
 /// \tparam Unwrap   captureless lambda: `unwrap(PyObject*)` returns the column in an object as a `column const*`, or
 ///                  null, without a Python error, for an object of another type
 /// \tparam ReadyOn  captureless lambda: `ready_on(column const&)` returns the stream on which the column is ready
 /// \param type  mutable heap type
-/// \return      false with a Python error set if the property cannot be added
+/// \return      true on success; otherwise false with a Python error set
 template <stateless Unwrap, stateless ReadyOn>
 [[nodiscard]] bool install_column_cuda_array_interface(PyTypeObject* type, Unwrap, ReadyOn) noexcept {
     return detail::set_attribute(type, "__cuda_array_interface__",

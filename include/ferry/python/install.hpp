@@ -104,7 +104,7 @@ template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end>
 /// Adds the DLPack protocol to a Python type: install_exports, install_from_dlpack and install_exchange_api.
 ///
 /// Requires the GIL and the main interpreter, because the DLPackExchangeAPI struct and cached Python objects exist
-/// until the process ends. Call it during the initialisation of the module.
+/// until the process ends. Call this function during the initialisation of the module.
 ///
 /// \tparam T        array type whose array_traits has view, share and adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only

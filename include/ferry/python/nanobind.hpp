@@ -135,8 +135,8 @@ namespace nanobind::detail {
 template <>
 struct type_caster<ferry::managed_tensor> : ferry::python::detail::nanobind_array<ferry::managed_tensor> {};
 
-/// Accepts a view of the caller's memory: the tensor is imported for the call, and released when the call returns or
-/// throws.
+/// Accepts a view of the tensor that the caller passes, or of a copy. The tensor is imported for the call, and released
+/// when the call returns or throws.
 template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     : ferry::python::detail::nanobind_argument<ferry::typed_view<T, Rank, Access, Layout>,
@@ -213,8 +213,8 @@ struct type_caster<T> : ferry::python::detail::nanobind_array<T> {};
 
 namespace ferry::inline v0::python {
 
-/// Registers the errors of ferry: a ferry::error that leaves a bound function becomes the Python exception in the table
-/// of docs/python.md. Call it during the initialisation of the module.
+/// Registers an exception translator: a ferry::error that propagates from a bound function becomes the Python exception
+/// in the table of docs/python.md. Call this function during the initialisation of the module.
 ///
 /// \param module  module; its type selects the binding library
 inline void report_errors([[maybe_unused]] nanobind::module_ const& module) {

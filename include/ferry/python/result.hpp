@@ -31,22 +31,22 @@ struct text {
 }  // namespace detail
 
 /// Option: the result is passed to `from_dlpack` of a Python module, and the function returns the resulting array. The
-/// module is imported by the first call.
+/// module is imported on the first call.
 ///
-/// \tparam Module  name of the module, a string literal: library<"numpy">
+/// \tparam Module  name of the module, a string literal, as in library<"numpy">
 template <detail::text Module>
 struct library {};
 
 /// The result type of a bound function with options. The returned value converts implicitly to this type.
 ///
-/// \tparam T        managed_tensor, or an array with array_traits
+/// \tparam T        managed_tensor, or an array type with array_traits
 /// \tparam Options  library<> and through<>; at most one of each
 template <class T, class... Options>
 class result {
    public:
     /// Stores the result of a function.
     ///
-    /// \param value  result, which the Python object will own
+    /// \param value  result; owned by the Python object
     result(T value) : value_(std::move(value)) {}
     [[nodiscard]] T& operator*() noexcept { return value_; }
     [[nodiscard]] T const& operator*() const noexcept { return value_; }
@@ -54,16 +54,16 @@ class result {
    private:
     T value_;
 };
-/// Result type of a function that returns a NumPy array, which shares the memory.
+/// Result type of a function that returns a NumPy array, which shares the memory of the result.
 template <class T>
 using as_numpy = result<T, library<"numpy">>;
-/// Result type of a function that returns a PyTorch tensor, which shares the memory.
+/// Result type of a function that returns a PyTorch tensor, which shares the memory of the result.
 template <class T>
 using as_torch = result<T, library<"torch">>;
-/// Result type of a function that returns a JAX array, which shares the memory.
+/// Result type of a function that returns a JAX array, which shares the memory of the result.
 template <class T>
 using as_jax = result<T, library<"jax.dlpack">>;
-/// Result type of a function that returns a CuPy array, which shares the memory.
+/// Result type of a function that returns a CuPy array, which shares the memory of the result.
 template <class T>
 using as_cupy = result<T, library<"cupy">>;
 
