@@ -10,7 +10,7 @@
 namespace ferry::inline v0::conformance {
 
 /// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major order, are 1, 2, 3, …
-/// (true for bool; for complex types, the real parts; an adjacent value if a floating-point type cannot represent the
+/// (true for bool; the real parts of complex numbers; an adjacent value if a floating-point type cannot represent the
 /// number). Opaque handles, vectors, and elements of type float8_e3m4 or float128 or of fewer than 8 bits may have any
 /// value, because the kit does not read them. May throw any exception for a shape that the library does not support;
 /// the kit then skips the shape. No particular rank or layout is required.
@@ -26,7 +26,7 @@ concept makes_types = requires(Make& make, shape_view shape, data_type type) {
     { make(shape, type) } -> std::same_as<Array>;
 };
 
-/// The argument of `run`. The concepts below describe optional functions, which enable more checks.
+/// The type of the maker that `run` receives. The concepts below describe optional functions, which enable more checks.
 template <class Make, class Array>
 concept maker = makes_shapes<Make, Array> || makes_types<Make, Array>;
 

@@ -167,9 +167,9 @@ inline void clear_error_if_device_array(PyObject* x) {
 
 /// Imports a Python object as a column, through the first of the methods `__arrow_c_array__`,
 /// `__arrow_c_device_array__` and `__arrow_c_stream__` that the object has. If `__arrow_c_array__` raises a
-/// NotImplementedError or BufferError, `__arrow_c_device_array__` is called if the object has this method. An array, or
-/// the single chunk of a stream, is shared; several chunks are concatenated into a copy. Validates the structure
-/// without reading the data.
+/// NotImplementedError or BufferError and the object has `__arrow_c_device_array__`, the latter is called. An array, or
+/// the single chunk of a stream, is shared; several chunks are concatenated into a copy. An import without a copy
+/// validates the structure and does not read the data.
 ///
 /// Requires the GIL, and releases it while it waits for a device or reads a stream. If the import of an array fails in
 /// from_arrow, the capsules are unchanged. A stream that has been read from is released.
@@ -179,8 +179,8 @@ inline void clear_error_if_device_array(PyObject* x) {
 /// \return   the column, which owns the imported memory
 /// \throws error_is_set    an exception of the producer;  TypeError: no protocol, or a wrong capsule;  OSError: an
 ///                         error of the stream other than EINVAL and ENOMEM
-/// \throws error           errors of from_arrow, from_arrow_stream and read_all; errc::argument or out_of_memory for
-///                         EINVAL or ENOMEM
+/// \throws error           errors of from_arrow, from_arrow_stream and concat;  errc::argument or out_of_memory: the
+///                         error EINVAL or ENOMEM of the stream
 /// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd = host_back_end const&>
 [[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = host_only) {

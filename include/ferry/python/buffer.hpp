@@ -105,8 +105,8 @@ class owned_buffer {
 /// \return   tensor on the CPU
 /// \throws error_is_set    TypeError: no buffer protocol; BufferError: a format without a DLPack data type (R16),
 ///                         big-endian elements (R20), a stride that is not a multiple of the element size (R30),
-///                         pointers to the elements (suboffsets), or a missing or too long shape; an exception of the
-///                         exporter
+///                         pointers to the elements (suboffsets), no shape, or more than 64 dimensions; an exception
+///                         of the exporter
 /// \throws error           errors of make_managed
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline managed_tensor from_buffer(PyObject* x) {
@@ -150,8 +150,8 @@ class owned_buffer {
 /// \param out       buffer
 /// \param flags     request of the consumer, a combination of PyBUF_ flags
 /// \return          0; on failure -1 with a Python error set: MemoryError, or BufferError for memory that the host
-///                  cannot access, a data type without a format (such as bfloat16), a writable buffer of read-only
-///                  memory, a layout other than that of the tensor, a format without a shape, or an invalid view
+///                  cannot access, a data type without a format (such as bfloat16), an invalid view, or a request for
+///                  a writable buffer of read-only memory, another layout, or a format without a shape
 [[nodiscard]] inline int get_buffer(tensor_view const& v, PyObject* exporter, Py_buffer* out, int flags) noexcept {
     *out = {};
     ferry::detail::record checked{"get_buffer", std::source_location::current()};

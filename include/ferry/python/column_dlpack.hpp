@@ -1,4 +1,4 @@
-// ferry: `__dlpack__` of columns of numbers without nulls.
+// ferry: `__dlpack__` of columns of numbers, times and booleans without nulls.
 #pragma once
 
 #include <ferry/python/back_end.hpp>

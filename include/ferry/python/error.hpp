@@ -66,8 +66,8 @@ inline void replace_error(char const* text) noexcept {
     PyErr_SetObject(PyExc_BufferError, made.get());
 }
 
-/// Returns the exception class for a copy that is needed despite copy=False: a subclass of BufferError, for
-/// `__dlpack__`, and of ValueError, for from_dlpack (R54). Requires the GIL.
+/// Returns the exception class for a request with copy=False that needs a copy (R54). The class is derived from
+/// BufferError, for `__dlpack__`, and from ValueError, for from_dlpack. Requires the GIL.
 ///
 /// \return  new reference; on failure null, with a Python error set
 [[nodiscard]] FERRY_HIDDEN inline PyObject* copy_needed_class() noexcept {
@@ -126,7 +126,8 @@ bool set_registered(PyObject* type) noexcept {
 /// repeat the call with fewer keywords after a TypeError (R52, R58).
 ///
 /// \tparam E    exception type with `what()`, such as a class derived from std::exception
-/// \param type  exception class; retained until another class is registered for E, which does not change the order
+/// \param type  exception class; retained until another class is registered for E, which does not change the precedence
+///              of E
 template <class E>
     requires requires(E const& e, char const*& text) { text = e.what(); }
 void register_exception(PyObject* type) noexcept {

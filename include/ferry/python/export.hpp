@@ -88,7 +88,7 @@ inline void require_keywords(Py_ssize_t positional) {
 ///
 /// \param args        arguments of the vectorcall protocol
 /// \param positional  number of positional arguments
-/// \param keywords    tuple of the names, or null
+/// \param keywords    tuple of the keyword names, or null
 /// \return            arguments
 /// \throws error_is_set  TypeError for an unknown keyword or a positional argument
 [[nodiscard]] inline export_arguments parse_export_arguments(PyObject* const* args, Py_ssize_t positional,

@@ -1,4 +1,4 @@
-// ferry: imports the arguments of bound C++ functions; the caster keeps them alive for the call.
+// ferry: imports the arguments of bound C++ functions, and keeps them alive for the call.
 #pragma once
 
 #include <ferry/python/capsule.hpp>
