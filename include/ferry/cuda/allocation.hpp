@@ -15,13 +15,13 @@ namespace ferry::inline v0::cuda {
 struct allocation {
     std::byte* base = nullptr;  ///< first byte
     std::size_t bytes = 0;
-    /// CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process, even if an address is allocated again; 0: unknown.
+    /// Buffer ID of the driver, unique in the process even if an address is allocated again; 0: unknown.
     std::uint64_t id = 0;
     std::int32_t device_id = 0;      ///< ordinal; -1: unknown
-    bool has_legacy_handle = false;  ///< allocated by cudaMalloc: cudaIpcGetMemHandle accepts it
+    bool has_legacy_handle = false;  ///< allocated by cudaMalloc, so that cudaIpcGetMemHandle accepts it
     bool is_managed = false;
-    bool is_of_pool = false;    ///< allocated from a memory pool, which determines whether it can be exported
-    unsigned handle_types = 0;  ///< bits of cudaMemAllocationHandleType: handles that the pool supports
+    bool is_of_pool = false;    ///< allocated from a memory pool; `handle_types` states how the pool can be exported
+    unsigned handle_types = 0;  ///< types of handle that the memory supports, as bits of cudaMemAllocationHandleType
 
     /// Returns whether other allocations may share a 2 MiB block with this one. An IPC handle maps whole blocks, so the
     /// importer could access these allocations as well.
@@ -72,7 +72,7 @@ template <class Find = decltype(&find_range)>
 ///
 /// \param p      device memory, at any offset in its allocation
 /// \param where  source location reported by errors
-/// \return       the allocation; properties that the driver does not report keep their defaults
+/// \return       the allocation; a property that the driver does not report is 0 or false, or -1 for the ordinal
 /// \throws error  errc::foreign_pointer when `p` is not device memory; errc::no_driver; errc::driver
 [[nodiscard]] inline allocation allocation_of(void const* p,
                                               std::source_location where = std::source_location::current()) {

@@ -16,22 +16,23 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Imports device memory from a handle that cudaIpcGetMemHandle returned, as exported by CuPy, Numba and other
-/// frameworks.
+/// Imports device memory from a handle that cudaIpcGetMemHandle returned. CuPy, Numba and other frameworks export such
+/// handles.
 ///
-/// The handle identifies a whole allocation; element 0 is `byte_offset` bytes after its first byte. Checks that every
-/// element is inside the allocation. Does not synchronise: the handle contains no event, so the processes must agree by
-/// other means on when the data is ready and when the exporter may write or free it.
+/// The handle identifies a whole allocation; element 0 is at offset `byte_offset` in the allocation. Checks that every
+/// element is inside the allocation. Does not synchronise. The handle contains no event, so the processes must agree by
+/// other means on when the data is ready, and on when the exporter may write or free it.
 ///
 /// \param handle       the exporter's handle
 /// \param byte_offset  offset of element 0 in the allocation
 /// \param layout       dtype, shape, strides, flags, and the device on which to open the memory; its data pointer is
 ///                     not used
 /// \param where        source location reported by errors
-/// \return             a tensor that owns the mapping and closes it when it is destroyed, on any thread
+/// \return             a tensor whose destruction, on any thread, closes the mapping; see `ipc_memory`
 /// \throws error           errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform;
-///                         errc::device when the layout's device is not a CUDA device; errc::out_of_range when the
-///                         tensor exceeds the allocation; errors of `validate` for the layout
+///                         errc::device when the layout's device is not a CUDA device, or does not exist;
+///                         errc::out_of_range when the tensor exceeds the allocation; errc::strides when the number of
+///                         strides is not the rank; errors of `validate` for the layout; errors of CUDA
 /// \throws std::bad_alloc  when host memory cannot be allocated
 [[nodiscard]] inline managed_tensor attach_handle(ipc_handle const& handle, std::uint64_t byte_offset,
                                                   tensor_view const& layout,

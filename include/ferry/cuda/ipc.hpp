@@ -36,14 +36,14 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Options for sharing CUDA memory. An aggregate for designated initialisers: the order of its members does not change.
+/// Options for sharing CUDA memory. An aggregate whose members keep their order, for use with designated initialisers.
 struct sharing_options {
-    /// Before sharing, copy memory that may share a 2 MiB block with other allocations: a handle maps whole blocks, and
-    /// would expose these allocations as well.
+    /// Whether memory that may share a 2 MiB block with other allocations is copied before it is shared. A handle maps
+    /// whole blocks, and would expose these allocations as well.
     bool isolate = false;
-    /// Share memory of exportable pools without a copy. The pool's file descriptor must then be sent to the importer
-    /// over a Unix socket, in addition to the description. If false, such memory is copied. Memory of pools without a
-    /// file descriptor (fabric handles only) is always copied.
+    /// Whether memory of pools that can be exported as a file descriptor is shared without a copy. The pool's file
+    /// descriptor must then be sent to the importer over a Unix socket, in addition to the description. If false, such
+    /// memory is copied. Memory of other pools is always copied.
     ///
     /// A process must map such memory only once. All `shareable` objects of a program therefore share one table of
     /// mappings. A shared library has its own table: import such memory either in the program or in the library, not
@@ -118,8 +118,8 @@ inline void enqueue_wait(ipc_event const& e, stream_token on, char const* api) {
 
 }  // namespace detail
 
-/// Memory exported by this process, as `ferry::ipc::exported_memory` requires: its description, and the event after
-/// which its data is ready.
+/// The description of memory that this process exported, and the event after which its data is ready. Satisfies
+/// `ferry::ipc::exported_memory`.
 class exported_allocation {
    public:
     /// Takes ownership of a description and its event.
@@ -161,10 +161,10 @@ class exported_allocation {
         if (!on.names_stream()) return ready_->wait();
         detail::enqueue_wait(*ready_, on, "ferry::ipc::attach");
     }
-    /// Queries an importer's event. An event that cannot be opened belongs to a process that has ended or is ending.
+    /// Queries an importer's event. The event cannot be opened if the importer has ended or is ending.
     ///
     /// \param done  handle that the importer sent
-    /// \return      true when the importer's work has completed; false when it has not, or the event cannot be opened
+    /// \return      true when the importer's work has completed; false otherwise, and when the query fails
     [[nodiscard]] bool is_done(ipc::event_handle const& done) const noexcept {
         try {
             return ipc_event{done, device_id_}.is_done();
@@ -176,7 +176,7 @@ class exported_allocation {
     ///
     /// \param done  handle that the importer sent
     /// \param on    stream that waits; {} for the host
-    /// \return      false when the event cannot be opened or waited for
+    /// \return      true on success; false when the event cannot be opened or waited for
     [[nodiscard]] bool order_after(ipc::event_handle const& done, stream_token on) const noexcept {
         try {
             ipc_event const importer_event{done, device_id_};
@@ -195,8 +195,8 @@ class exported_allocation {
     std::optional<ipc_event> ready_;
 };
 
-/// Memory of another process, mapped in this one, as `ferry::ipc::opened_memory` requires. The destructor closes it, on
-/// any thread, after the work that `record_done` recorded has completed.
+/// Memory of another process, mapped in this process. Satisfies `ferry::ipc::opened_memory`. The destructor, which may
+/// run on any thread, closes the mapping after the work that `record_done` recorded has completed.
 class opened_allocation {
    public:
     /// Takes ownership of a mapping.
@@ -216,7 +216,7 @@ class opened_allocation {
     [[nodiscard]] std::byte* data() const noexcept {
         return detail::visit_mapping(mapping_, [](auto const& m) { return m.data(); }) + offset_;
     }
-    /// Returns the device on which the memory is mapped.
+    /// Returns the device for which cudaMalloc memory was opened, or the exporter's device for pool memory.
     [[nodiscard]] ferry::device device() const noexcept {
         return {device_type::cuda, detail::visit_mapping(mapping_, [](auto const& m) { return m.device_id(); })};
     }
@@ -234,13 +234,13 @@ class opened_allocation {
         detail::enqueue_wait(exporter_event, on, "ferry::ipc::attach");
     }
 
-    /// Records an event after all work queued on `on`, which may use this memory. Does not block, except when no event
-    /// is free or the event cannot be recorded: the host then waits for `on`. Without a stream, there is nothing to
-    /// record: the owner must release the memory after its last access (R50). Not thread-safe.
+    /// Records an event after all work queued on `on`. Does not block, except when no event is free or the event cannot
+    /// be recorded, in which case the host waits for `on`. Without a stream, does nothing; the owner must then release
+    /// the memory after its last access (R50). Not thread-safe.
     ///
     /// \param on   stream of the work that uses the memory; {} for none
     /// \param out  handle of the event, set when the result is true
-    /// \return     true when the exporter must wait for `out`
+    /// \return     true when the exporter must wait for `out`; false when no event was recorded
     /// \throws error  errc::stream, capturing; errors of CUDA
     [[nodiscard]] bool record_done(stream_token on, ipc::event_handle& out) {
         if (!on.names_stream()) return false;
@@ -268,12 +268,13 @@ class opened_allocation {
 
 /// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`). Borrows another back
 /// end and forwards all other operations to it. Exported and opened memory may outlive this object. Copies of this
-/// object share its events. All objects of a program share the mappings of pool memory (sharing_options::pools).
-/// Thread-safe.
+/// object share its events. All objects of a program share the mappings of pool memory (sharing_options::pools). As
+/// thread-safe as the other back end.
 ///
 /// How memory is shared depends on its kind:
 ///
-/// - cudaMalloc memory: shared without a copy; interior pointers and slices become offsets in their allocation.
+/// - cudaMalloc memory (but see sharing_options::isolate): shared without a copy; interior pointers and slices become
+///   offsets in their allocation.
 /// - stream-ordered memory (but see sharing_options::pools) and memory mapped with cuMemMap: no cudaIpcMemHandle_t
 ///   exists; copied into cudaMalloc memory, or refused under copy_policy::never.
 /// - pinned and managed memory: copied into a shared-memory segment of the host, or refused under copy_policy::never.
@@ -306,7 +307,7 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     /// Returns the reason why memory cannot be shared without a copy.
     ///
     /// \param r  bytes to share
-    /// \return   the reason, in static storage; null when the memory can be shared
+    /// \return   the reason, in static storage; null when the memory can be shared without a copy
     /// \throws error  errors of `allocation_of`
     [[nodiscard]] char const* refusal(ipc::byte_range const& r, device) const {
         auto const a = allocation_of(r.begin);
@@ -318,8 +319,8 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     }
 
     /// Allocates shareable memory with cudaMalloc, in whole blocks of 2 MiB, so that its handle exposes no other
-    /// allocation. The bytes after the first `bytes` may hold data of freed allocations; they are set to 0 before later
-    /// work on `on` runs or, without a stream, before the call returns.
+    /// allocation. The bytes after the first `bytes`, which may hold data of freed allocations, are set to 0 before
+    /// later work on `on` runs or, without a stream, before the call returns.
     ///
     /// \param d      device of the memory
     /// \param bytes  size
@@ -390,14 +391,14 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return m.kind == wire::memory_kind::cuda_legacy || m.kind == wire::memory_kind::cuda_pool;
     }
 
-    /// Opens memory of another process. Does not wait for its data.
+    /// Opens memory of another process. Does not wait until its data is ready.
     ///
     /// \param m    the exporter's description
-    /// \param how  device on which to open it, and the pool's file descriptor, which remains owned by the caller
+    /// \param how  device on which to open it; for pool memory, the file descriptor, which remains owned by the caller
     /// \return     the mapping
     /// \throws error  errc::bad_descriptor, stale_handle, device, device_not_found, no_peer_access, already_mapped,
-    ///                same_process, unsupported_platform, out_of_range, no_driver; errc::permission for pool memory
-    ///                without its file descriptor
+    ///                same_process, unsupported_platform, out_of_range; errc::permission for pool memory without its
+    ///                file descriptor; errors of CUDA
     [[nodiscard]] opened_allocation open_memory(wire::memory const& m, ipc::opening const& how) const {
         std::int32_t const exporter_id = device_with(m.device), device_id = how.where ? how.where->id : exporter_id;
         auto const handle = detail::to_handle(m.handle, "memory's handle");

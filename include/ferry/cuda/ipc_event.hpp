@@ -22,15 +22,15 @@
 
 namespace ferry::inline v0::cuda {
 
-/// An interprocess event, created by this process or opened from another one. A wait refers to the latest record, by
-/// any process, at the time when the wait is queued, so the event must be recorded before the other process queues its
-/// wait. The exporter's event must outlive those that importers have opened. Move-only.
+/// An interprocess event, created by this process or opened from another process's handle. A wait refers to the latest
+/// record, by any process, at the time when the wait is queued, so the event must be recorded before another process
+/// queues its wait. The exporter's event must outlive the events that importers open from its handle. Move-only.
 class ipc_event {
    public:
     /// Creates an event that other processes can open.
     ///
     /// \param device_id  device of the event
-    /// \throws error  errors of CUDA, including when the driver supports no more events in this process
+    /// \throws error  errc::device; errors of CUDA, including when the driver supports no more events in this process
     explicit ipc_event(std::int32_t device_id) : device_id_{device_id} {
         device_guard const on{device_id};
         detail::relaxed_capture_mode const relaxed;
@@ -68,7 +68,6 @@ class ipc_event {
 
     /// Returns a handle with which other processes can open the event.
     ///
-    /// \return  the handle
     /// \throws error  errors of CUDA
     [[nodiscard]] ipc_handle handle() const {
         device_guard const on{device_id_};  // some drivers crash with another device current
@@ -105,7 +104,7 @@ class ipc_event {
     cudaEvent_t handle_ = nullptr;
 };
 
-/// A bounded pool of reusable interprocess events of one device; drivers limit the number of these events in a process.
+/// A bounded pool of reusable interprocess events of one device. Drivers limit the number of these events in a process.
 /// Thread-safe.
 class ipc_event_pool {
    public:
@@ -116,11 +115,11 @@ class ipc_event_pool {
     explicit ipc_event_pool(std::int32_t device_id, std::size_t most = 256) noexcept
         : device_id_{device_id}, most_{most} {}
 
-    /// Takes an event whose recorded work has completed, or creates one.
+    /// Takes an event whose recorded work has completed, or creates an event. When the result is std::nullopt, the
+    /// caller must block the host until the work to be recorded has completed.
     ///
-    /// \return  the event; std::nullopt when no event is free and no further event can be created. The host must then
-    ///          wait for the stream instead.
-    /// \throws error  errc::context_lost, no_driver
+    /// \return  the event; std::nullopt when no event is free and no further event can be created
+    /// \throws error  errc::context_lost, no_driver; errors of `ipc_event::is_done`
     [[nodiscard]] std::optional<ipc_event> take() {
         {
             std::lock_guard const lock{mutex_};
@@ -137,9 +136,9 @@ class ipc_event_pool {
             return std::nullopt;
         }
     }
-    /// Returns an event to the pool. Its recorded work may still be pending: `take` returns the event only after that
-    /// work has completed. Recording the event again before then, on an idle stream, would end waits of other processes
-    /// too early; recording it later can only prolong these waits.
+    /// Returns an event to the pool. Its recorded work may still be pending; `take` returns the event only after that
+    /// work has completed. If the event were recorded again before that, on an idle stream, waits of other processes
+    /// could end too early. A later record can only prolong these waits.
     ///
     /// \param e  event of this pool
     void put(ipc_event&& e) noexcept {

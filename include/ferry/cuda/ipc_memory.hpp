@@ -17,7 +17,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// The bytes of a cudaIpcMemHandle_t, a cudaIpcEventHandle_t or a cudaMemPoolPtrExportData: plain data.
+/// The bytes of a cudaIpcMemHandle_t, a cudaIpcEventHandle_t or a cudaMemPoolPtrExportData.
 using ipc_handle = std::array<std::byte, 64>;
 
 namespace detail {
@@ -84,8 +84,9 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
     return out;
 }
 
-/// An allocation of another process, mapped in this one. The destructor closes the mapping, on any thread; work that
-/// uses the memory must be complete by then. Opening an allocation again yields the same address. Move-only.
+/// An allocation of another process, mapped in this process. The destructor, which may run on any thread, closes the
+/// mapping; work that uses the memory must be complete by then. Opening a mapped allocation again yields the same
+/// address. Move-only.
 class ipc_memory {
    public:
     /// Maps an allocation for access by a device. If this is not the exporter's device, also enables peer access, which
@@ -94,7 +95,8 @@ class ipc_memory {
     /// \param from       the exporter's handle
     /// \param device_id  device that will access the memory
     /// \param where      source location reported by errors
-    /// \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform, device
+    /// \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform, device;
+    ///                errors of CUDA
     ipc_memory(ipc_handle const& from, std::int32_t device_id,
                std::source_location where = std::source_location::current())
         : device_id_{device_id} {

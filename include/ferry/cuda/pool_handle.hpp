@@ -53,7 +53,7 @@ namespace ferry::inline v0::cuda {
 ///
 /// \param p      memory of the pool
 /// \param where  source location reported by errors
-/// \return       the handle, plain data
+/// \return       the handle
 /// \throws error  errc::not_exportable; errors of CUDA
 [[nodiscard]] inline ipc_handle handle_of_pool_memory(void* p,
                                                       std::source_location where = std::source_location::current()) {
@@ -75,7 +75,7 @@ namespace ferry::inline v0::cuda {
 /// A shared handle to a memory pool of another process, from which memory can be imported but not allocated. The pool
 /// is closed when all copies of the handle, and all memory imported from the pool, have been destroyed. Thread-safe.
 ///
-/// A process must import the same memory only once and share the `imported_memory`, as `shareable` does: if it is
+/// A process must import the same memory only once and share the `imported_memory`, as `shareable` does. If memory is
 /// imported twice, the first free unmaps it for both imports.
 class imported_pool {
    public:
@@ -116,6 +116,7 @@ class imported_pool {
 
     /// Returns the handle, owned by this object and its copies.
     [[nodiscard]] cudaMemPool_t get() const noexcept { return handle_.get(); }
+    /// Returns the ordinal of the device for which the pool was imported.
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:
@@ -123,8 +124,8 @@ class imported_pool {
     std::shared_ptr<CUmemPoolHandle_st> handle_;
 };
 
-/// Memory imported from another process's pool. The destructor frees it, on any thread. It must run after the work that
-/// uses the memory has completed, and before the exporter frees the memory. Move-only.
+/// Memory imported from another process's pool. The destructor, which may run on any thread, frees the import. It must
+/// run after the work that uses the memory has completed, and before the exporter frees the memory. Move-only.
 class imported_memory {
    public:
     /// Imports memory.
@@ -178,7 +179,8 @@ class imported_memory {
     /// nothing, even if this function throws.
     ///
     /// \param again  the same memory (`is_same`)
-    /// \throws error  errc::no_peer_access; errors of CUDA
+    /// \throws error           errc::no_peer_access; errors of CUDA
+    /// \throws std::bad_alloc  when host memory cannot be allocated
     void join(imported_memory& again) {
         again.p_ = nullptr;
         imported_pool const& other = again.pools_.front();
@@ -188,8 +190,8 @@ class imported_memory {
         pools_.front().enable_access(other.device_id());
         pools_.push_back(other);  // keeps the access that it enabled
     }
-    /// Returns the ordinal of the exporter's device, as the driver reports it. The device for which the memory was
-    /// imported has access to it.
+    /// Returns the ordinal of the exporter's device, as the driver reports it, or the ordinal of the device for which
+    /// the memory was imported if the driver reports none. The latter device always has access to the memory.
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:
