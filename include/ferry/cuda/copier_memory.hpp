@@ -27,7 +27,7 @@ class copier_memory {
     /// \param bytes   size
     /// \param on      stream on which device memory is first used; see `memory`
     /// \param pinned  pool for pinned memory
-    /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
+    /// \throws error           errc::out_of_memory, device, stream, capturing; errors of CUDA
     /// \throws std::bad_alloc  when host memory cannot be allocated
     copier_memory(ferry::device dev, std::size_t bytes, stream_token on, pinned_pool const& pinned)
         : owner_{make(dev, bytes, on, pinned)} {}

@@ -58,9 +58,9 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 }  // namespace detail
 
 /// A memory space of host memory for large copies. Memory of 32 MiB or more is mapped with unpopulated pages, aligned
-/// to 2 MiB, and returned to the system when it is deallocated. It uses huge pages if
-/// /sys/kernel/mm/transparent_hugepage/enabled is `madvise` or `always`, which reduces the cost of page faults. Smaller
-/// allocations, and allocations with an alignment above 2 MiB, come from host_space. Stateless; thread-safe.
+/// to 2 MiB, and returned to the system when it is deallocated. Huge pages, which reduce the cost of page faults, are
+/// used if /sys/kernel/mm/transparent_hugepage/enabled is `madvise` or `always`. Smaller allocations, and allocations
+/// with an alignment above 2 MiB, come from host_space. Stateless; thread-safe.
 struct fresh_host_space {
     /// Allocates memory.
     ///

@@ -25,13 +25,13 @@ namespace ferry::inline v0::cuda {
 /// be ordered after it (R50). After CUDA has shut down, CUDA memory is not freed (R66).
 class memory {
    public:
-    /// Allocates memory for work queued on `on`, which may belong to another device. Without a stream, the memory can
-    /// be used on any stream, and allocating device memory waits for the per-thread default stream.
+    /// Allocates memory for work queued on the stream `on`, which may belong to another device. Without a stream, the
+    /// memory can be used on any stream, and the allocation of device memory waits for the per-thread default stream.
     ///
     /// \param dev    device of the memory: cuda, cuda_host, cuda_managed or cpu
     /// \param bytes  size
     /// \param on     stream on which the memory is first used; {} for none
-    /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
+    /// \throws error           errc::out_of_memory, device, stream, capturing; errors of CUDA
     /// \throws std::bad_alloc  when host memory cannot be allocated
     memory(ferry::device dev, std::size_t bytes, stream_token on) : device_{dev}, bytes_{bytes} {
         if (!uses_cuda_streams(dev.type) && dev.type != device_type::cpu)  // mutant: cuda_memory_type

@@ -27,7 +27,7 @@ class pinned_pool {
     ///
     /// \param bytes  size
     /// \return       pinned memory, to be passed to `deallocate` with the same size
-    /// \throws error  errc::out_of_memory, no_driver
+    /// \throws error  errc::out_of_memory; errors of CUDA
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         std::size_t const size = block_size(bytes);
         {

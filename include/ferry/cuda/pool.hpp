@@ -17,7 +17,7 @@
 namespace ferry::inline v0::cuda {
 
 /// A shared handle to a CUDA memory pool. The pool is destroyed with the last copy of the handle, including the copies
-/// in `pool_space` objects and their buffers; CUDA then frees its memory when the last allocation is freed.
+/// in `pool_space` objects and their buffers. CUDA then frees the memory of the pool when its last allocation is freed.
 /// Thread-safe.
 class pool {
    public:
@@ -28,8 +28,8 @@ class pool {
     ///
     /// \param device_id  device of the memory
     /// \param how        whether other processes can import the pool
-    /// \param most_kept  release threshold: unused bytes that stay allocated when the host synchronises
-    /// \throws error  errc::device, driver, no_driver
+    /// \param most_kept  release threshold, the number of unused bytes that stay allocated when the host synchronises
+    /// \throws error  errc::device, driver; errors of CUDA
     explicit pool(std::int32_t device_id = 0, sharing how = sharing::none,
                   std::uint64_t most_kept = std::numeric_limits<std::uint64_t>::max())
         : device_id_{device_id} {
@@ -48,14 +48,14 @@ class pool {
     ///
     /// \param device_id  device of the memory
     /// \return           the device's default pool, not owned
-    /// \throws error  errc::device, no_driver
+    /// \throws error  errc::device; errors of CUDA
     [[nodiscard]] static pool default_of(std::int32_t device_id) {
         cudaMemPool_t found = nullptr;
         check_device(cudaDeviceGetDefaultMemPool(&found, device_id), "cudaDeviceGetDefaultMemPool");
         return pool{device_id, std::shared_ptr<CUmemPoolHandle_st>{found, [](cudaMemPool_t) {}}};
     }
 
-    /// Returns the handle, owned by this object and its copies.
+    /// Returns the handle, which the caller must not destroy.
     [[nodiscard]] cudaMemPool_t get() const noexcept { return handle_.get(); }
     /// Returns the ordinal of the memory's device.
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
@@ -64,10 +64,10 @@ class pool {
     /// cudaFreeAsync; `pool_space` does so.
     ///
     /// \param bytes  size
-    /// \param on     stream of any device
+    /// \param on     stream of any device; a default stream is that of the pool's device
     /// \return       device memory
-    /// \throws error  errc::out_of_memory; errc::capturing while `on` is being captured: the memory would belong
-    ///                to the graph; errors of CUDA
+    /// \throws error  errc::out_of_memory; errc::capturing while `on` is being captured, because the memory would
+    ///                belong to the graph; errors of CUDA
     [[nodiscard]] void* allocate(std::size_t bytes, stream_ref on) const {
         device_guard const current{device_id_};
         void* p = nullptr;
@@ -87,9 +87,9 @@ class pool {
     std::shared_ptr<CUmemPoolHandle_st> handle_;
 };
 
-/// A memory space over a pool and a stream. Memory is allocated for later work on the stream, and freed in stream
-/// order, after the work queued on it earlier. The stream must outlive the memory. Memory deallocated while the stream
-/// is being captured is leaked: freeing it would invalidate the capture. Thread-safe.
+/// A memory space that allocates from a pool on a stream. Memory is allocated for later work on the stream, and freed
+/// in stream order, after the work queued earlier. The stream must outlive the memory. Memory deallocated while the
+/// stream is being captured is leaked, because freeing it would invalidate the capture. Thread-safe.
 class pool_space {
    public:
     /// Constructs a space; shares ownership of the pool and borrows the stream.
@@ -101,7 +101,7 @@ class pool_space {
     /// Allocates memory for later work on the stream.
     ///
     /// \param bytes  size
-    /// \return       device memory, 256-byte aligned
+    /// \return       device memory, aligned to 256 bytes
     /// \throws error  errors of `pool::allocate`
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         return pool_.allocate(bytes, on_);

@@ -20,7 +20,7 @@ namespace detail {
 }  // namespace detail
 
 /// A memory space of device memory, allocated by cudaMalloc and aligned to 256 bytes. Deallocation synchronises the
-/// device, as cudaFree does: use a pool for frequent allocations. Thread-safe.
+/// device, as cudaFree does, so use a pool for frequent allocations. Thread-safe.
 class device_space {
    public:
     /// Constructs a space of a device; makes no CUDA call.
@@ -32,7 +32,7 @@ class device_space {
     ///
     /// \param bytes  size
     /// \return       device memory
-    /// \throws error  errc::out_of_memory, device, no_driver
+    /// \throws error  errc::out_of_memory, device; errors of CUDA
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         device_guard const on{device_id_};
         detail::relaxed_capture_mode const relaxed;
@@ -61,8 +61,8 @@ struct pinned_space {
     /// Allocates memory.
     ///
     /// \param bytes  size
-    /// \return       memory
-    /// \throws error  errc::out_of_memory, no_driver
+    /// \return       pinned memory
+    /// \throws error  errc::out_of_memory; errors of CUDA
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         detail::relaxed_capture_mode const relaxed;
         void* p = nullptr;
@@ -86,8 +86,8 @@ struct managed_space {
     /// Allocates memory.
     ///
     /// \param bytes  size
-    /// \return       memory
-    /// \throws error  errc::out_of_memory, no_driver
+    /// \return       managed memory
+    /// \throws error  errc::out_of_memory; errors of CUDA
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         detail::relaxed_capture_mode const relaxed;
         void* p = nullptr;

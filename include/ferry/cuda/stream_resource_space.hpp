@@ -43,17 +43,17 @@ concept stream_last_resource = requires(R& r, void* p, std::size_t n, cudaStream
 
 }  // namespace detail
 
-/// A stream-ordered memory resource from `cuda::mr`, from RMM, or user-defined, recognised by its member functions. Its
-/// stream type must be constructible from cudaStream_t. It need not have a particular base class or specify a
-/// device.
+/// A stream-ordered memory resource, from `cuda::mr`, from RMM, or user-defined. It is recognised by its member
+/// functions, which must accept a cudaStream_t, directly or by implicit conversion. It need not have a particular base
+/// class or specify a device.
 template <class R>
 concept stream_ordered_resource =
     detail::stream_first_resource<R> || detail::async_resource<R> || detail::stream_last_resource<R>;
 
-/// A memory space over a resource and a stream. Memory is allocated for later work on the stream, and deallocated in
-/// stream order, after the work queued on it earlier. Borrows both; they must outlive all memory allocated from them.
-/// The resource determines whether calls block and how they behave during graph capture. As thread-safe as the
-/// resource.
+/// A memory space that allocates from a resource on a stream. Memory is allocated for later work on the stream, and
+/// deallocated in stream order, after the work queued earlier. Borrows the resource and the stream, which must outlive
+/// all memory of the space. The resource determines whether calls block, and how they behave during graph capture. As
+/// thread-safe as the resource.
 template <stream_ordered_resource Resource>
 class stream_resource_space {
    public:
