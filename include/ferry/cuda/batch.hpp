@@ -88,13 +88,14 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 /// `pack_pieces` (pack.hpp) is faster.
 ///
 /// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The driver does
-/// not accept the legacy default stream for a batch; if `on` is that stream, the batch runs on a stream made for the
-/// call, after the earlier work on `on` and before its later work. Does not enable peer access.
+/// not accept the legacy default stream for a batch. If `on` is that stream, the batch runs on a stream created for the
+/// call, after the earlier work on `on` and before its later work. Does not enable peer access. On failure, no copy of
+/// the call is pending.
 ///
 /// \param pieces  copies, accessed only during the call; no destination may overlap a source or another destination
 /// \param on      CUDA stream
-/// \throws error           errc::stream, capturing; errors of CUDA. On failure nothing is queued
-/// \throws std::bad_alloc  when host memory cannot be allocated. On failure nothing is queued
+/// \throws error           errc::stream, capturing; errors of CUDA
+/// \throws std::bad_alloc  when host memory cannot be allocated
 inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::require_stream(on, "ferry::cuda::copy_batch");
     std::int32_t const device_id = detail::device_of(on, "ferry::cuda::copy_batch");

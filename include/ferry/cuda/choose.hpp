@@ -13,11 +13,11 @@ namespace ferry::inline v0::cuda {
 /// The methods by which a copy is executed.
 enum class copy_method : std::uint8_t {
     nothing,   ///< there is nothing to copy
-    host,      ///< both sides are pageable memory: the calling thread copies
-    plain,     ///< one cudaMemcpyAsync on the stream
-    bounced,   ///< one copy into a pinned bounce buffer; the calling thread waits and copies the data out of it
-    staged,    ///< lanes copy chunks through pinned slots; complete when the call returns
-    pitched,   ///< cudaMemcpy2DAsync or cudaMemcpy3DAsync for each index of the outer loops
+    host,      ///< both sides have type cpu; the calling thread copies
+    plain,     ///< one cudaMemcpyAsync on the stream; cudaMemcpyPeerAsync between GPUs
+    bounced,   ///< one copy into a pinned bounce buffer; the calling thread waits, then copies the data out of it
+    staged,    ///< host threads (lanes) copy chunks through pinned slots; complete when the call returns
+    pitched,   ///< one pitched copy, such as cudaMemcpy2DAsync, for each index of the outer loops
     batch,     ///< all pieces in one cudaMemcpyBatchAsync
     kernel,    ///< one kernel on a device that can access both sides
     packed,    ///< packed on the device, then copied as bytes; requires a dense destination
@@ -25,29 +25,29 @@ enum class copy_method : std::uint8_t {
     by_host,   ///< copied to the host, rearranged there, and copied back if the destination is not on the host
 };
 
-/// Properties of the memory and the machine that determine the method, together with the plan.
+/// Properties of the memory and of the machine which, together with the plan, determine the method.
 struct copy_facts {
     device to, from;         ///< device of the destination and of the source
-    int lanes = 8;           ///< lanes of the copier
-    int processors = 16;     ///< processors of the host
+    int lanes = 8;           ///< number of lanes of the copier
+    int processors = 16;     ///< number of processors of the host
     bool is_here = true;     ///< all GPU memory of the copy is on the stream's device
     bool can_pack = false;   ///< pack kernels are available and can access all device memory involved
     bool is_fresh = false;   ///< the destination's pages have not been written yet
-    bool dense_dst = false;  ///< the plan writes every byte between the first and the last one
-    bool dense_src = false;  ///< the plan reads every byte between the first and the last one
+    bool dense_dst = false;  ///< the plan writes each byte of the range that the destination spans
+    bool dense_src = false;  ///< the plan reads each byte of the range that the source spans exactly once
 };
 
 /// Parameters of a staged transfer.
 struct staging {
-    int lanes;           ///< host threads, each with its own stream
-    int slots;           ///< chunks that a lane has in flight
-    std::size_t chunk;   ///< bytes
-    bool non_temporal;   ///< the host copies with non-temporal stores
-    /// Number of parts into which each lane divides its last chunk, because the host copy of that chunk does not
-    /// overlap a transfer.
+    int lanes;           ///< number of host threads, each with its own stream
+    int slots;           ///< maximum number of chunks that a lane has in flight
+    std::size_t chunk;   ///< size of a chunk in bytes
+    bool non_temporal;   ///< whether the host copies with non-temporal stores
+    /// Number of parts into which each of the last `lanes` chunks is divided, because the host copies of these chunks
+    /// do not overlap a transfer.
     int taper = 1;
-    /// The waiting thread populates destination pages ahead of the lanes, because a page fault takes longer than
-    /// filling the page (docs/cuda.md, "Measurements").
+    /// Whether the thread that waits for the lanes populates destination pages ahead of them, because a page fault
+    /// takes longer than filling the page (docs/cuda.md, "Measurements").
     bool populate_ahead = false;
 };
 
@@ -140,7 +140,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
 /// Selects the parameters of a staged transfer.
 ///
 /// \param bytes  size of the transfer
-/// \param f      facts of the copy; `lanes` bounds the lanes used
+/// \param f      facts of the copy; `lanes` is the maximum number of lanes
 /// \return       the parameters
 [[nodiscard]] constexpr staging choose_staging(std::size_t bytes, copy_facts const& f) noexcept {
     using namespace detail;

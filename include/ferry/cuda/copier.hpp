@@ -1,4 +1,4 @@
-// ferry: the fast CUDA back end: owns host threads, streams and pinned slots, and selects the method of each copy.
+// ferry: the fast CUDA back end. Owns host threads, streams and pinned slots, and selects the method of each copy.
 // length: one short function for each method
 #pragma once
 
@@ -40,35 +40,36 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A function that queues the kernels for a plan on a stream of the current device, such as `ferry::cuda::pack`.
+/// Pointer to a function that executes a plan with kernels on a stream of the current device, such as
+/// `ferry::cuda::pack`.
 using pack_function = void (*)(copy_plan const&, void* dst, void const* src, stream_ref);
 
-/// Resources of a copier. An aggregate for designated initialisers: the order of its members does not change.
+/// Resources of a copier. An aggregate whose members keep their order, for use with designated initialisers.
 struct copier_options {
     int lanes = 0;                                    ///< host threads; 0 or less: one for each processor, at most 8
     std::size_t slot_bytes = std::size_t{4} << 20;    ///< size of a pinned slot, at least 4 KiB; no chunk is larger
-    std::size_t most_pinned = std::size_t{64} << 20;  ///< maximum bytes of all slots; one slot is always allowed
-    std::size_t most_kept = std::size_t{64} << 20;    ///< maximum bytes of released pinned memory to keep for reuse
+    std::size_t most_pinned = std::size_t{64} << 20;  ///< maximum total size of the slots; one slot is always allowed
+    std::size_t most_kept = std::size_t{64} << 20;    ///< maximum total size of released pinned memory kept for reuse
     pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
     /// Maximum total size of the pinned bounce buffers for small copies, in bytes. Below 2 MiB, none are used.
     std::size_t most_small = std::size_t{4} << 20;
     /// Maximum size of a slab in bytes, at least 4 KiB. A slab is the part of a strided copy that the device packs or
     /// unpacks at once. It holds at least one row or element; a copy of sub-byte elements is always one slab. A copy
-    /// uses up to two slabs of device memory; on each device, memory for two slabs, but at least 32 MiB, stays
-    /// allocated for later copies.
+    /// uses up to two slabs of device memory. On each device, up to twice `slab_bytes` of this memory, or up to 32 MiB
+    /// if that is more, stays allocated for later copies.
     std::size_t slab_bytes = detail::slab;
 };
 
-/// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots.
+/// A back end (`ferry::back_end`) that owns lanes, which are host threads with their own streams, and pinned slots.
 ///
 /// Threads start, and slots and bounce buffers are pinned, when a copy first needs them; they exist until the copier is
-/// destroyed. The destructor finishes queued jobs and joins the threads; no other call may be in progress when it runs.
-/// Memory that the copier allocated may outlive it. Thread-safe: one copier suffices for a program.
+/// destroyed. The destructor joins the threads; no other call may be in progress when it runs. Memory that the copier
+/// allocated may outlive it. Thread-safe; one copier suffices for a program.
 class copier {
    public:
     /// Constructs a copier without starting threads or calling CUDA.
     ///
-    /// \param options  limits on threads and memory
+    /// \param options  resources of the copier
     explicit copier(copier_options const& options = {})
         : pack_{options.pack},
           processors_{static_cast<int>(std::thread::hardware_concurrency())},
@@ -96,7 +97,7 @@ class copier {
     /// \param bytes  size
     /// \param on     stream on which device memory is first used; see `memory`
     /// \return       memory that may outlive the copier
-    /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
+    /// \throws error           errc::out_of_memory, device, stream, capturing; errors of CUDA
     /// \throws std::bad_alloc  when host memory cannot be allocated
     [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
         copier_memory made{d, bytes, on, pinned_};
@@ -106,13 +107,12 @@ class copier {
 
     /// Copies the elements that a plan describes; an operation of the concept `back_end`.
     ///
-    /// Copies between GPUs, and between a GPU and pinned or managed memory, are queued on `on` and do not block, except
-    /// when neither the copy engine nor `pack` supports the layout (for example, a transposed copy between two GPUs
-    /// without peer access) or when the device has no memory for packing: these copies go through the host and block.
-    /// Copies to or from pageable memory also block: they wait for the work on `on` and return when they are complete.
-    /// A copy between two sides of type cpu does not wait for `on`.
-    /// No call waits for any other stream of the caller. On failure no work of the copy is pending, and all slots are
-    /// free.
+    /// Copies within a GPU, between GPUs, and between a GPU and pinned or managed memory are queued on `on` and do not
+    /// block. However, a copy goes through the host and blocks if neither the copy engine nor `pack` supports its
+    /// layout (for example, a transposed copy between two GPUs without peer access), or if the device has no memory for
+    /// packing. A copy to or from pageable memory waits for the work on `on`, and the call returns when the copy is
+    /// complete. A copy between two sides of type cpu does not wait for `on`. No call waits for any other stream of the
+    /// caller. On failure, no work of the copy is pending, and the copy holds no slot.
     ///
     /// \param plan  copy to execute
     /// \param dst   first element of the destination

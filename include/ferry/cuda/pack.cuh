@@ -58,21 +58,20 @@ template <class Word>
 
 }  // namespace detail
 
-/// Executes a copy plan as `pack` does, with the same kernels, compiled into the program for the architectures passed
-/// to nvcc: nothing is compiled at run time or loaded during a capture. A program may use both functions.
-/// Thread-safe.
+/// Executes a copy plan as `pack` does, with the same kernels, which nvcc compiles into the program. For the
+/// architectures passed to nvcc, nothing is compiled at run time. A program may use both functions. On failure, nothing
+/// is queued. Thread-safe.
 ///
 /// \param plan  copy to execute
 /// \param dst   first element of the destination
 /// \param src   first element of the source
 /// \param on    CUDA stream
-/// \throws error  errc::stream for a null handle; errc::no_peer_access; errc::driver when the program has no code for
-///                the device; errors of CUDA. On failure nothing is queued
+/// \throws error  errors of `pack`; errc::driver when the program has no code for the device
 inline void pack_compiled(copy_plan const& plan, void* dst, void const* src, stream_ref on) {
     detail::launch_pack(plan, dst, src, on, detail::compiled_kernel, "ferry::cuda::pack_compiled");
 }
 
-/// Copies scattered pieces as `pack_pieces` does, with the kernel compiled into the program. Thread-safe.
+/// Copies scattered pieces as `pack_pieces` does, with the kernel that nvcc compiles into the program. Thread-safe.
 ///
 /// \param pieces  copies; no destination may overlap a source or another destination
 /// \param on      CUDA stream

@@ -1,4 +1,4 @@
-// ferry: strided copies with kernels, without nvcc: the kernels are embedded as PTX.
+// ferry: strided copies with kernels that are embedded as PTX. Does not need nvcc.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -93,19 +93,20 @@ struct pack_library {
 
 }  // namespace detail
 
-/// Executes a copy plan with a kernel queued on `on`: supports any strides, units and offsets, including sub-byte
-/// elements. Contiguous plans become a cudaMemcpyAsync. Thread-safe.
+/// Executes a copy plan with a kernel queued on `on`. Supports any strides, units and offsets, including sub-byte
+/// elements. A contiguous plan becomes a cudaMemcpyAsync. On failure, nothing is queued. Thread-safe.
 ///
-/// Both sides must be accessible from the stream's device: its own memory, managed or pinned memory, or memory of a
-/// peer, to which the call enables access. They must not overlap, and must stay valid until the kernel has run. Writes
-/// only the destination's elements.
+/// Both sides must be accessible from the stream's device: memory of that device, managed or pinned memory, or memory
+/// of a peer device, to which the call enables access. They must not overlap, and must stay valid until the kernel has
+/// run. Writes only the destination's elements.
 ///
-/// Does not block and allocates nothing. A default stream belongs to the current device; other streams may belong to
-/// any device, except that a captured stream must belong to the current one. The current device does not change.
+/// Does not block and allocates no memory for the copy. A default stream is that of the current device. A stream that
+/// is being captured must belong to the current device; other streams may belong to any device. The current device does
+/// not change.
 ///
 /// There is a set of kernels for each word size (1, 2, 4, 8 and 16 bytes) and one for copies in bits. At the first call
-/// that needs a set, the driver compiles it for the device, which takes much longer than a copy, and caches it on disk:
-/// make that call outside a capture. `pack_compiled` (pack.cuh) compiles nothing at run time. A plan in bits is
+/// that needs a set, the driver compiles it for the device, which takes much longer than a copy, and caches it on disk.
+/// Make that call outside a capture. `pack_compiled` (pack.cuh) needs no compilation at run time. A plan in bits is
 /// executed by a single thread if, in the destination, the stride of a loop is smaller than the range that its inner
 /// loops span.
 ///
@@ -113,27 +114,27 @@ struct pack_library {
 /// \param dst   first element of the view that is the plan's destination
 /// \param src   first element of the view that is the plan's source
 /// \param on    CUDA stream
-/// \throws error  errc::stream for a null handle; errc::no_peer_access; errors of CUDA. On failure nothing is queued
+/// \throws error  errc::stream for a null handle; errc::capturing for an invalidated capture; errc::no_peer_access;
+///                errors of `device_of_pointer`; errors of CUDA
 inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref on) {
     detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
 }
 
 /// Copies scattered pieces with kernels queued on `on`, one launch for every 1024 pieces. For pieces of a few KiB, this
-/// is nearly as fast as one copy of the same total size (docs/cuda.md, "Measurements"); `copy_batch` costs a driver
-/// operation for each piece. Intended for many pieces of similar size. Does not block and allocates nothing.
-/// Thread-safe.
+/// is several times as fast as `copy_batch` (docs/cuda.md, "Measurements"), which costs a driver operation for each
+/// piece. Intended for many pieces of similar size. Does not block and allocates nothing. On failure, the earlier
+/// launches of the call have completed; a capture of the stream may be invalidated. Thread-safe.
 ///
 /// All memory must be accessible from the stream's device. This is not checked, because a query takes as long as the
 /// copy of a piece. The memory must stay valid until the kernels have run. Pieces of 0 bytes are skipped. Pieces whose
 /// addresses have no common alignment are copied byte by byte.
 ///
-/// May be captured; the graph then copies the pieces as passed here. The kernel is compiled for its device at the first
-/// call, as the kernels of `pack` are.
+/// The call may be captured; the graph then stores the list of pieces. At the first call, the driver compiles the
+/// kernel for its device, as it does for `pack`.
 ///
 /// \param pieces  copies; no destination may overlap a source or another destination
 /// \param on      CUDA stream
-/// \throws error  errc::stream for a null handle; errors of CUDA. On failure, the earlier launches of the call have
-///                completed, and a capture of the stream is invalidated
+/// \throws error  errc::stream for a null handle; errc::capturing for an invalidated capture; errors of CUDA
 inline void pack_pieces(std::span<piece const> pieces, stream_ref on) {
     detail::launch_pieces(pieces, on, detail::ptx_pieces_kernel, "ferry::cuda::pack_pieces");
 }

@@ -22,8 +22,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Owns the result of queued work, and the tensor that the work reads. `get`, which transfers the result and releases
-/// the tensor, waits for the work first, and so does the destructor. Move-only; not thread-safe.
+/// Owns the result of queued work, and the tensor that the work reads. `get` waits for the work, then transfers the
+/// result and releases the tensor. The destructor also waits for the work. Move-only; not thread-safe.
 template <class T>
 class pending {
    public:
@@ -56,11 +56,11 @@ class pending {
     ///
     /// \throws error  errors of the event
     [[nodiscard]] bool is_ready() const { return !done_ || done_->is_done(); }
-    /// Waits for this work, then transfers the result to the caller. Releases the source.
+    /// Blocks the host until the work has completed, transfers the result to the caller, and releases the source.
     ///
     /// \return  the result
     /// \throws error  errc::consumed when the result has been taken; errors of the event, after which this object still
-    ///                holds the result
+    ///                owns the result and the source
     [[nodiscard]] T get() {
         if (!done_)
             ferry::detail::fail(errc::consumed, "ferry::cuda::pending::get",
@@ -72,7 +72,7 @@ class pending {
     }
     /// Returns the stream of the work. Work that is queued there later can use the result.
     [[nodiscard]] stream_token token() const noexcept { return on_; }
-    /// Returns the result, to be used by work queued on `token()` only.
+    /// Returns the result, which only work queued on `token()` may use.
     [[nodiscard]] T const& peek() const& noexcept { return made_; }
 
    private:
@@ -82,12 +82,12 @@ class pending {
     stream_token on_;
 };
 
-/// Copies a tensor without blocking the host, into device, pinned (cuda_host) or managed (cuda_managed) memory.
-/// After `get`, the host may read a copy in pinned or managed memory (R48).
+/// Copies a tensor into device, pinned (cuda_host) or managed (cuda_managed) memory. Does not block the host, unless
+/// `copy` of the back end blocks. After `get`, the host may read a copy in pinned or managed memory (R48).
 ///
 /// Queued on `on`, after all work that is already queued on `ready_on`. The copy is row-major, writable and flagged
-/// is_copied (R12). On success, the returned object owns `source` until `get` returns or the object is destroyed; on
-/// failure, the caller still owns it and nothing is queued.
+/// is_copied (R12). On success, the returned object owns `source` until `get` returns or the object is destroyed. On
+/// failure, the caller still owns `source`, and no work of the copy is pending.
 ///
 /// \param source    tensor to copy
 /// \param to        device of the copy: cuda, cuda_host or cuda_managed
@@ -96,8 +96,8 @@ class pending {
 /// \param on        stream of the copy; default: `ready_on`
 /// \param where     source location reported by errors
 /// \return          the copy; take it with `get`
-/// \throws error  errc::device for a copy to pageable memory (use `to_host`); errc::stream, consumed, capturing,
-///                no_backend; errors of the back end
+/// \throws error           errc::device for a copy to pageable memory (use `to_host`); errc::stream, consumed,
+///                         capturing, no_backend; errors of the back end; errors of CUDA
 /// \throws std::bad_alloc  when host memory cannot be allocated
 template <back_end BackEnd>
 [[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on,

@@ -32,7 +32,8 @@ class reaper {
     /// Releases the tensors whose work has completed. Does not block.
     ///
     /// \return  number of tensors released
-    /// \throws error  errors of an event; its tensor and those not examined yet remain held
+    /// \throws error           errors of an event, whose tensor remains held, as do the tensors not examined yet
+    /// \throws std::bad_alloc  when host memory cannot be allocated
     std::size_t poll() {
         std::vector<held_tensor> finished;  // released after unlocking: a deleter may call any function (R67)
         {

@@ -1,4 +1,4 @@
-// ferry: pipelines the slabs of a strided copy between host and device: one is packed while another is transferred.
+// ferry: pipelines the slabs of a strided copy between host and device, so that packing and transfer overlap.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>

@@ -1,4 +1,4 @@
-// ferry: properties of a strided plan: density, and its division into slabs.
+// ferry: the density of a strided plan, and its division into slabs.
 #pragma once
 
 #include <ferry/cuda/transfer.hpp>

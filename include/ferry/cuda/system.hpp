@@ -1,4 +1,4 @@
-// ferry: the stateless CUDA back end: plain copies and allocations.
+// ferry: the stateless CUDA back end, with plain copies and allocations.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -61,13 +61,13 @@ inline void require_participating_stream(std::int32_t stream_id, device to, devi
 
 }  // namespace detail
 
-/// The stateless CUDA back end: each operation calls the CUDA runtime on the streams that are passed to it.
+/// The stateless CUDA back end. Each operation calls the CUDA runtime with the streams that are passed to it.
 /// Thread-safe. `copier` is faster.
 ///
 /// Copies between GPUs use peer access where the machine supports it; otherwise the driver stages them. No call waits
-/// for other streams of the caller, except where CUDA's default streams synchronise implicitly. The calling
-/// thread copies between two tensors of type cpu, without waiting for the stream. For other copies, the host waits for
-/// the stream if the source has type cpu, if the destination is pageable memory, or if the copy goes through the host.
+/// for other streams of the caller, except where CUDA's default streams synchronise implicitly. If both sides have type
+/// cpu, the calling thread copies, without waiting for the stream. For other copies, the host waits for the stream if
+/// the source has type cpu, if the destination is pageable memory, or if the copy goes through the host.
 /// A copy goes through the host if both sides are host memory, if its elements are not byte-aligned, or if the layout
 /// would need many pitched copies. Without a stream, work runs on the per-thread default stream. Each thread caches one
 /// event for each device, and whether pairs of GPUs have peer access.
@@ -86,7 +86,8 @@ struct system_back_end {
     /// \param bytes  size
     /// \param on     stream on which the memory is first used; see `memory`
     /// \return       owner of the memory
-    /// \throws error, std::bad_alloc  errors of the constructor of `memory`
+    /// \throws error           errors of the constructor of `memory`
+    /// \throws std::bad_alloc  when host memory cannot be allocated
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token on) const { return {d, bytes, on}; }
 
     /// Copies the elements that a plan describes; an operation of the concept `back_end`. On failure no work of the
