@@ -1,5 +1,4 @@
-// ferry: the only header that includes cuda.h and cuda_runtime_api.h. They are plain C++: neither nvcc nor the driver
-// library is needed.
+// ferry: the only header that includes cuda.h and cuda_runtime_api.h. Requires neither nvcc nor the driver library.
 #pragma once
 
 #if defined(__linux__) && !__has_include(<cuda_runtime_api.h>)

@@ -17,7 +17,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// An owned event and a stable `cudaEvent_t*` to it, the type that `ArrowDeviceArray::sync_event` has for CUDA devices.
+/// Owns an event, and provides the `cudaEvent_t*` that `ArrowDeviceArray::sync_event` stores for CUDA devices.
 class arrow_event {
    public:
     /// Takes ownership of an event.
@@ -40,9 +40,9 @@ class arrow_event {
 struct arrow_back_end : system_back_end {
     /// Makes later work on `on` wait for an event. Without a stream, blocks the host until the event has completed.
     ///
-    /// \param event  a `cudaEvent_t*`; its event may belong to any device
+    /// \param event  a `cudaEvent_t*`, not null; its event may belong to any device
     /// \param on     stream that waits; without one, the host waits
-    /// \throws error  errc::argument for a null event; errc::stream, capturing; errors of CUDA
+    /// \throws error  errc::argument for a null cudaEvent_t; errc::stream, capturing; errors of CUDA
     void wait_for_event(void* event, device, stream_token on) const {
         auto const handle = *static_cast<cudaEvent_t const*>(event);
         if (handle == nullptr)

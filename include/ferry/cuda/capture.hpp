@@ -1,4 +1,4 @@
-// ferry: graph capture: detects captured streams and keeps ferry's own calls out of the graph.
+// ferry: detects streams that are being captured, and keeps ferry's own calls out of the graph.
 #pragma once
 
 #include <ferry/cuda/driver.hpp>

@@ -22,14 +22,14 @@ inline void check_device(cudaError_t e, char const* call,
 }
 
 /// Makes a device current for this thread, and restores the previous device, or the previous context, at the end of the
-/// scope. Makes only one CUDA call if the device is already current. Initialises the primary contexts of both devices;
-/// to avoid a context on device 0, call cudaSetDevice before the first exchange.
+/// scope. If the device is already current, makes only one CUDA call. Otherwise, initialises the primary contexts of
+/// both devices; to avoid a context on device 0, call cudaSetDevice before the first exchange.
 class device_guard {
    public:
     /// Makes a device current.
     ///
     /// \param id  ordinal of the device
-    /// \throws error  errc::device, no_driver
+    /// \throws error  errc::device; errors of CUDA
     explicit device_guard(std::int32_t id) {
         check(cudaGetDevice(&before_), "cudaGetDevice");
         if (before_ == id) return;

@@ -12,14 +12,14 @@
 
 namespace ferry::inline v0::cuda {
 
-/// The UUID of a device: identifies it in every process, unlike its ordinal.
+/// The UUID of a device, which, unlike its ordinal, identifies the device in every process.
 using device_uuid = std::array<std::uint8_t, 16>;
 
 /// Returns the UUID of a device. Ordinals may differ between processes with different CUDA_VISIBLE_DEVICES.
 ///
 /// \param device_id  ordinal in this process
 /// \return           UUID
-/// \throws error  errc::device, no_driver
+/// \throws error  errc::device, no_driver; errors of CUDA
 [[nodiscard]] inline device_uuid uuid_of(std::int32_t device_id) {
     CUuuid found{};
     detail::check_driver(detail::driver().device_uuid(&found, device_id), "cuDeviceGetUuid", [&] {
@@ -39,7 +39,7 @@ using device_uuid = std::array<std::uint8_t, 16>;
 /// \param wanted  UUID
 /// \param where   source location reported by errors
 /// \return        ordinal in this process
-/// \throws error  errc::device_not_found, no_driver
+/// \throws error  errc::device_not_found, no_driver; errors of CUDA
 [[nodiscard]] inline std::int32_t device_with(device_uuid const& wanted,
                                               std::source_location where = std::source_location::current()) {
     int count = 0;

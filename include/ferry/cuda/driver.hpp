@@ -1,5 +1,5 @@
-// ferry: functions of the driver API, looked up at run time, so that programs neither link the driver nor need it to
-// start.
+// ferry: functions of the driver API, looked up at run time, so that programs start without a driver and do not link to
+// its library.
 #pragma once
 
 #include <ferry/cuda/error.hpp>

@@ -26,18 +26,18 @@ inline void wait_for_event(cudaEvent_t e, stream_token on, char const* api) {
 
 }  // namespace detail
 
-/// A reference to an event of the caller, which array_traits<T>::ready_on may return (`ferry::ready_event`).
+/// A non-owning reference to a CUDA event. `array_traits<T>::ready_on` may return it (`ferry::ready_event`).
 class event_ref {
    public:
     /// Constructs a reference.
     ///
-    /// \param handle  event, which must exist until `ready_on`'s caller has waited for it; not null
+    /// \param handle  event, not null; must exist until the caller of `ready_on` has waited for it
     explicit event_ref(cudaEvent_t handle) noexcept : handle_{handle} {}
 
     /// Makes later work on `on` wait for the event. Without a stream, blocks the host until the event has completed.
     ///
     /// \param on  CUDA stream of any device, or no stream
-    /// \throws error  errc::argument for a null event; errc::stream, capturing; errors of CUDA
+    /// \throws error  errc::argument for a null handle; errc::stream, capturing; errors of CUDA
     void wait_for_event(device, stream_token on) const {
         if (handle_ == nullptr)
             ferry::detail::fail(errc::argument, "ferry::cuda::event_ref",

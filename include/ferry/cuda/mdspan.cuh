@@ -46,9 +46,9 @@ using device_mdspan = ::cuda::std::mdspan<T, ::cuda::std::dextents<std::int64_t,
 
 namespace ferry::inline v0::mdspan_family {
 
-/// The family of device mdspans: `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with
-/// access_from::device returns an mdspan to pass to kernels. To use the cuda::device_mdspan of later CCCL releases,
-/// define a family with its names.
+/// The family of device mdspans. For a view `v` with access_from::device,
+/// `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` returns an mdspan to pass to kernels. To use the
+/// cuda::device_mdspan of later CCCL releases, define a family whose aliases refer to that type.
 struct cuda_device : cccl {
     template <class T, std::size_t Rank>
     using device_contiguous = cuda::device_mdspan<T, Rank, ::cuda::std::layout_right>;
@@ -60,20 +60,20 @@ struct cuda_device : cccl {
 
 namespace ferry::inline v0 {
 
-/// Adapts device mdspans: `ferry::shaped{m}` borrows device memory, which must outlive every tensor made from it.
+/// Adapts device mdspans for `ferry::shaped{m}`, which borrows the elements. Their memory must outlive every tensor
+/// that borrows it.
 ///
 /// An mdspan does not store the stream on which its elements were written. `ready_on` therefore returns the legacy
-/// default stream, which waits for all blocking streams. After work on a non-blocking stream, export first, then pass
-/// that stream: `to_dlpack(to_dlpack(view), request, back_end, stream)`, where `view` is a variable:
-/// `ferry::shaped view{m}`.
+/// default stream, which waits for all blocking streams. After work on a non-blocking stream, define the variable
+/// `ferry::shaped view{m}`, and pass the stream in `to_dlpack(to_dlpack(view), request, back_end, stream)`.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
     : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>> {
-    /// Queries the driver for the device of the elements (R35); cuda:0 for a null data handle.
+    /// Queries the driver for the device of the elements (R35).
     ///
     /// \param m  mdspan
-    /// \return   device of its elements
+    /// \return   device of its elements; cuda:0 for a null data handle
     /// \throws error  errors of `cuda::device_of_pointer`
     static ferry::device device(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
         return m.data_handle() != nullptr ? cuda::device_of_pointer(m.data_handle()) : ferry::device{device_type::cuda};

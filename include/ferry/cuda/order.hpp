@@ -63,11 +63,13 @@ inline void wait_again(stream_token on) noexcept {
 ///
 /// Makes no CUDA call when the streams are equal. The streams may belong to different devices. A stream must belong to
 /// the device that its token states; this is not checked while the stream is being captured. Two streams of one capture
-/// become ordered in the graph; other captured streams are refused without invalidating the capture.
+/// are ordered in the graph. Any other call with a stream that is being captured throws errc::capturing, and does not
+/// invalidate the capture.
 ///
-/// \param from  stream whose queued work comes first; a token without a stream does nothing
-/// \param to    stream whose later work waits; a token without a stream does nothing
-/// \throws error  errc::capturing, stream; errors of CUDA
+/// \param from  stream whose queued work runs first; if the token identifies no stream, the call does nothing
+/// \param to    stream whose later work waits; if the token identifies no stream, the call does nothing
+/// \throws error           errc::capturing, stream; errors of CUDA
+/// \throws std::bad_alloc  when host memory cannot be allocated
 inline void order(stream_token from, stream_token to) {
     if (from == to || !from.names_stream() || !to.names_stream()) return;
     detail::require_stream(from, "ferry::cuda::order");
@@ -87,7 +89,7 @@ inline void order(stream_token from, stream_token to) {
 
 /// Blocks the host until all work queued on a stream has completed.
 ///
-/// \param on  stream to wait for; a token without a stream does nothing
+/// \param on  stream to wait for; if the token identifies no stream, the call does nothing
 /// \throws error  errc::capturing, stream; errors of CUDA, including those of the queued work
 inline void wait(stream_token on) {
     if (!on.names_stream()) return;

@@ -13,7 +13,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A non-owning reference to a stream. Not constructible from integers or nullptr, which are ambiguous (R44): use
+/// A non-owning reference to a stream. Not constructible from integers or nullptr, which are ambiguous (R44); use
 /// `legacy_default()` or `per_thread_default()`. Converts to stream_token. Copyable; as thread-safe as a pointer.
 class stream_ref {
    public:
@@ -37,7 +37,7 @@ class stream_ref {
 
     /// Returns the handle.
     [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
-    /// Returns the stream as a token. The token of a default stream has no device: exchanges use the device of the
+    /// Returns the stream as a token. The token of a default stream has no device. Exchanges use the device of the
     /// tensor, and functions without a tensor use device 0, not the current device. Exchanges reject the token of a
     /// null handle.
     operator stream_token() const noexcept { return stream_token::cuda(handle_); }
@@ -48,13 +48,13 @@ class stream_ref {
     cudaStream_t handle_;
 };
 
-/// An owned non-blocking stream: not synchronised with the legacy default stream. Move-only.
+/// An owned non-blocking stream, which does not synchronise with the legacy default stream. Move-only.
 class stream {
    public:
     /// Creates a stream.
     ///
     /// \param device_id  device of the stream
-    /// \throws error  errc::device, no_driver, out_of_memory
+    /// \throws error  errc::device, out_of_memory; errors of CUDA
     explicit stream(std::int32_t device_id = 0) {
         device_guard const on{device_id};
         check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");

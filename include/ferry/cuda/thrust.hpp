@@ -38,11 +38,12 @@ concept thrust_vector = element<typename V::value_type> && requires(V& v, V cons
 };
 
 /// A Thrust vector with the extents of a tensor: `ferry::to_dlpack(ferry::cuda::shaped{std::move(vector), {rows,
-/// columns}})`. Owns the vector; copying it copies the elements.
+/// columns}})`. Owns the vector; copying this object copies the elements.
 ///
 /// A vector does not store the stream on which it was written. By default, a shaped vector is ready on the legacy
-/// default stream: work queued there runs after earlier work on either of the default streams that Thrust's default
-/// policy may use. After `thrust::cuda::par_nosync.on(s)`, or other work on a non-blocking stream, pass that stream.
+/// default stream. Work queued there runs after earlier work on either of the default streams that Thrust's default
+/// policy may use. After work with `thrust::cuda::par_nosync.on(s)`, or other work on a non-blocking stream, pass that
+/// stream.
 template <thrust_vector Vector>
 class shaped {
    public:
@@ -78,12 +79,12 @@ class shaped {
     /// Returns the stream on which the elements are ready.
     [[nodiscard]] stream_token ready_on() const noexcept { return ready_on_; }
 
-    /// Returns a view of the elements. Except for a host_vector with std::allocator, the driver is queried for their
-    /// device, which a vector does not store. An empty vector has the device cpu, or, if the host could not access its
-    /// elements, the current CUDA device.
+    /// Returns a view of the elements. Queries the driver for their device, which a vector does not store, except for a
+    /// host_vector with std::allocator. An empty vector has the device cpu, or the current CUDA device if the host
+    /// cannot access the elements of such vectors.
     ///
     /// \return  a view, valid until the vector is destroyed or its memory is reallocated
-    /// \throws error  errors of `device_of_pointer`
+    /// \throws error  errors of `device_of_pointer`; errors of CUDA
     [[nodiscard]] tensor_view ferry_view() {
         auto* const p = thrust::raw_pointer_cast(vector_.data());
         return {p, shape_view{extents_}, {}, device_of_elements(p)};
@@ -115,15 +116,16 @@ class shaped {
     stream_token ready_on_;
 };
 
-/// Copies a tensor into a new vector, in row-major order; a vector cannot adopt memory. Blocks the host until the copy
-/// is complete. Waits for no stream other than `ready_on`.
+/// Copies a tensor into a new vector, in row-major order, because a vector cannot adopt memory. Blocks the host until
+/// the copy is complete. The copy waits for no stream other than `ready_on`; the constructor of the vector may also
+/// synchronise a default stream. Exceptions from the vector propagate.
 ///
 /// \param v         tensor to copy
 /// \param b         back end
 /// \param ready_on  stream on which `v` is ready
 /// \param where     source location reported by errors
 /// \return          the vector
-/// \throws error  errc::dtype when the vector has another element type; errors of ferry::copy and of the vector
+/// \throws error  errc::dtype when the vector has another element type; errors of ferry::copy
 template <thrust_vector Vector, class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] Vector to_vector(tensor_view const& v, BackEnd&& b, stream_token ready_on,
@@ -140,9 +142,9 @@ template <thrust_vector Vector, class BackEnd>
     return std::move(result.vector());
 }
 
-/// Returns an iterator to the first element of a contiguous device view, for Thrust algorithms:
-/// `thrust::sort(device_begin(v), device_end(v))`. Its type selects the CUDA system; dereferencing it on the host
-/// copies an element. Pass `thrust::cuda::par.on(s)` with the stream on which the tensor is ready.
+/// Returns an iterator to the first element of a contiguous device view, for Thrust algorithms such as
+/// `thrust::sort(thrust::cuda::par.on(s), device_begin(v), device_end(v))`, where `s` is the stream on which the tensor
+/// is ready. The type of the iterator selects Thrust's CUDA system. Dereferencing it on the host copies an element.
 ///
 /// \param v  view; borrowed
 /// \return   iterator to the first element
