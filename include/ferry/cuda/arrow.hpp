@@ -32,7 +32,7 @@ class arrow_event {
     mutable cudaEvent_t handle_;  // consumers expect a pointer to non-const
 };
 
-/// The stateless CUDA back end, extended with events for Arrow's C device interface:
+/// The stateless CUDA back end, extended with events for Arrow's C device interface, for calls such as
 /// `ferry::from_arrow(&array, &schema, ferry::cuda::arrow, stream)`. Thread-safe.
 ///
 /// Source: "Synchronization event types" in the specification of the Arrow C device data interface: a `cudaEvent_t*`

@@ -34,7 +34,7 @@ struct copy_facts {
     bool can_pack = false;   ///< pack kernels are available and can access all device memory involved
     bool is_fresh = false;   ///< the destination's pages have not been written yet
     bool dense_dst = false;  ///< the plan writes each byte of the range that the destination spans
-    bool dense_src = false;  ///< the plan reads each byte of the range that the source spans exactly once
+    bool dense_src = false;  ///< the plan reads, exactly once, each byte of the range that the source spans
 };
 
 /// Parameters of a staged transfer.

@@ -13,7 +13,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// An accessor like cuda::std::default_accessor whose `access` compiles in device code only.
+/// An accessor like cuda::std::default_accessor, except that `access` compiles in device code only.
 template <class T>
 struct device_accessor {
     using offset_policy = device_accessor;
