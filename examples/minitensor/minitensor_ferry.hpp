@@ -3,9 +3,8 @@
 #include <minitensor/tensor.hpp>
 template <> struct ferry::array_traits<mt::tensor> {
     static tensor_view view(mt::tensor const& t) {
-        data_type const type(type_code(t.dtype().kind), t.dtype().bits);
-        ferry::device const where(device_type(t.device().type), t.device().id);
-        return {t.data(), type, t.shape(), t.strides(), where, flags(t.readonly())};
+        return {t.data(), {type_code(t.dtype().kind), t.dtype().bits}, t.shape(), t.strides(),
+                {device_type(t.device().type), t.device().id}, flags(t.readonly())};
     }
     static mt::tensor share(mt::tensor const& t) { return t; }
     static mt::tensor adopt(managed_tensor m, stream_token ready) {
