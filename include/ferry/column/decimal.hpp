@@ -14,7 +14,7 @@ namespace ferry::inline v0 {
 template <int Bits>
     requires(Bits == 32 || Bits == 64 || Bits == 128 || Bits == 256)
 struct decimal {
-    std::array<std::byte, Bits / 8> bytes{};
+    std::array<std::byte, std::size_t{Bits} / 8> bytes{};
 
     [[nodiscard]] constexpr bool is_negative() const noexcept {
         return (bytes.back() & std::byte{0x80}) != std::byte{0};
