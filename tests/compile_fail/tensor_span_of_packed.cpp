@@ -1,5 +1,5 @@
-// expect: packed_type<(T|.*packed_element.*)>
-// Packed elements have no address (R19).
+// expect: packed elements have no address: index the typed_view
+// Several packed elements share a byte (R19).
 #include <ferry/tensor/typed_view.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

@@ -255,6 +255,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     }
     // clang-format off
     void span() const requires(Access == access_from::host && Layout == layout::strided && !packed_type<T>) FERRY_DELETED("a span requires contiguous elements: call ferry::as with layout::contiguous, if necessary on a copy (copy_policy::always, layout::contiguous)");
+    void span() const requires(Access == access_from::host && packed_type<T>) FERRY_DELETED("packed elements have no address: index the typed_view");
     // clang-format on
 
     /// Returns an iterator to the first element of a view of rank 1: a pointer if the view is contiguous and its type
