@@ -119,6 +119,9 @@ template <element T, int Rank = dynamic_rank, access_from Access = access_from::
 }
 
 // clang-format off
+FERRY_DELETED_BOTH(as, try_as, (tensor_view const&, std::source_location = {}), "this element type has no data type: specialise ferry::dtype_traits<T>",
+    template <class T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
+        requires(!element<T>));
 FERRY_DELETED_BOTH(as, try_as, (inplace_view<MaxRank> const&&, std::source_location = std::source_location::current()), "the temporary inplace_view contains the extents: store it in an auto variable, or pass the rank: as<T, Rank>",
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided, int MaxRank>

@@ -93,6 +93,10 @@ class managed_tensor {
         return ferry::try_as<T, Rank, Access, Layout>(view_unchecked(), where);
     }
     // clang-format off
+    FERRY_DELETED_BOTH(as, try_as, (std::source_location = {}) const&, "this element type has no data type: specialise ferry::dtype_traits<T>",
+        template <class T, int Rank = dynamic_rank, access_from Access = access_from::host,
+                  layout Layout = layout::strided>
+            requires(!element<T>));
     FERRY_DELETED_BOTH(as, try_as, (std::source_location = {}) const&&, "the view would outlive the tensor: store the managed_tensor in a variable",
         template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
                   layout Layout = layout::strided>);

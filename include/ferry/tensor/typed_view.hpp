@@ -29,9 +29,10 @@ namespace ferry::inline v0 {
 ///
 /// Elements of type T const are read-only (D3). With access_from::device, host code cannot access elements: pass
 /// `data()` to a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
-template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
+template <class T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 class typed_view : private detail::refused_arguments<Rank, Access == access_from::host> {
     using refused = detail::refused_arguments<Rank, Access == access_from::host>;
+    static_assert(element<T>, "ferry: this element type has no data type: specialise ferry::dtype_traits<T>");
     static_assert(Rank >= dynamic_rank, "Rank must be a number of dimensions, or ferry::dynamic_rank");
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
                   "ferry::dtype_traits<T>::value must have as many bits as T");
@@ -316,7 +317,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     }
 
    private:
-    template <element, int, access_from, layout>
+    template <class, int, access_from, layout>
     friend class typed_view;
     template <class, class>
     friend struct detail::element_loop;

@@ -97,4 +97,11 @@ auto try_visit(tensor_view const& v, F&& f, std::source_location where = std::so
     return try_visit<dynamic_rank, T...>(v, f, where);
 }
 
+// clang-format off
+FERRY_DELETED_BOTH(visit, try_visit, (tensor_view const&, F&&, std::source_location = {}), "this element type has no data type: specialise ferry::dtype_traits<T>",
+    template <int Rank, class... T, class F> requires(!(element<T> && ...)));
+FERRY_DELETED_BOTH(visit, try_visit, (tensor_view const&, F&&, std::source_location = {}), "this element type has no data type: specialise ferry::dtype_traits<T>",
+    template <class... T, class F> requires(!(element<T> && ...)));
+// clang-format on
+
 }  // namespace ferry::inline v0
