@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 namespace ferry::inline v0 {
 
@@ -34,5 +35,27 @@ struct request {
     /// layout::contiguous, if the producer has made a copy in another order.
     ferry::layout layout = ferry::layout::strided;
 };
+
+namespace detail {
+
+/// An integer or a pointer instead of a stream. Not default constructible: a request without a stream does not convert
+/// to `wrong_request`.
+struct wrong_stream {
+    template <class Stream>
+        requires std::is_scalar_v<Stream>
+    constexpr wrong_stream(Stream) noexcept {}
+};
+
+/// A request with such a stream. Clang discards overloads whose request cannot be initialised, and selects a deleted
+/// overload with this one; GCC selects the former, and prints the message of stream_token.
+struct wrong_request {
+    std::optional<ferry::device> device{};
+    copy_policy copy{};
+    wrong_stream stream;
+    version max_version = version::current;
+    ferry::layout layout = ferry::layout::strided;
+};
+
+}  // namespace detail
 
 }  // namespace ferry::inline v0

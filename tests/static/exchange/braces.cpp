@@ -28,6 +28,9 @@ static void exports(BackEnd&& b, array& a, ferry::managed_tensor& t, ferry::tens
     BOTH(to_dlpack, (a, {}));
     BOTH(to_dlpack, (a, {}, b));
     BOTH(to_dlpack, (array{}, {}, b));
+    BOTH(to_dlpack, (a, {{}, {}, {}}, b));
+    BOTH(to_dlpack, (a, {.stream = {}}));
+    BOTH(to_dlpack, (std::move(t), {.stream = ferry::already_ready}, b, {}));
     BOTH(to_dlpack, (std::move(t), {}));
     BOTH(to_dlpack, (std::move(t), {}, b));
     BOTH(to_dlpack, (std::move(t), {}, b, {}));
@@ -45,6 +48,9 @@ static void imports(BackEnd&& b, array& a, ferry::managed_tensor& t, DLManagedTe
     BOTH(from_dlpack<Consumer>, (a, {}));
     BOTH(from_dlpack<Consumer>, (a, {}, b));
     BOTH(from_dlpack<Consumer>, (array{}, {}, b));
+    BOTH(from_dlpack<Consumer>, (a, {{}, {}, {}}, b));
+    BOTH(from_dlpack<Consumer>, (a, {.stream = {}}));
+    BOTH(from_dlpack<Consumer>, (std::move(t), {.stream = ferry::already_ready}, b, {}));
     BOTH(from_dlpack<Consumer>, (std::move(t), {}));
     BOTH(from_dlpack<Consumer>, (std::move(t), {}, b));
     BOTH(from_dlpack<Consumer>, (std::move(t), {}, b, {}));
