@@ -224,6 +224,12 @@ class column {
         return detail::attempt<column>("ferry::column::to", where,
                                        [&](detail::reporter) { return to(std::move(place), b, on, where); });
     }
+    // clang-format off
+    FERRY_DELETED_BOTH(to, try_to, (Where, Other&&, Rest&&...) const, "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
+        template <class Where, class Other, class... Rest>
+            requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
+                     !back_end<std::remove_reference_t<Other>>));
+    // clang-format on
 #endif
 
     /// \return  the owner of the buffers

@@ -177,4 +177,9 @@ template <class BackEnd = host_back_end const&>
     });
 }
 
+// clang-format off
+FERRY_DELETED_BOTH(from_tensors, try_from_tensors, (managed_tensor, std::optional<managed_tensor>, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
+    template <class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
+// clang-format on
+
 }  // namespace ferry::inline v0

@@ -101,6 +101,11 @@ FERRY_DELETED_BOTH(to_host, try_to_host, (Tensor&&, BackEnd&&), "pass the stream
 FERRY_DELETED_BOTH(to_host, try_to_host, (Other&&, Rest&&...), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()",
     template <class Other, class... Rest>
         requires(!detail::has_own_exports<std::remove_cvref_t<Other>> && !detail::may_export<Other>));
+FERRY_DELETED_BOTH(to_host, try_to_host, (From&&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
+    template <class From, class Other, class... Rest>
+        requires((detail::has_own_exports<std::remove_cvref_t<From>> || detail::may_export<From>) &&
+                 !back_end<std::remove_reference_t<Other>> &&
+                 !std::same_as<std::remove_cvref_t<Other>, std::source_location>));
 FERRY_DELETED_BOTH(to_host, try_to_host, (tensor_view const&, BackEnd&&), "pass the stream on which the data is ready, or ferry::already_ready if no work is pending",
     template <class BackEnd> requires back_end<std::remove_reference_t<BackEnd>>);
 FERRY_DELETED_BOTH(to_host, try_to_host, (tensor_view const&), "a view owns no memory that a tensor could share: pass a back end and a stream for a copy", inline);
