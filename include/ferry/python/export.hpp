@@ -165,28 +165,6 @@ namespace detail {
     return negotiate(props, req);
 }
 
-/// Exports an array as a new capsule, as decided. Copies are made from a shared owner, so that the array itself is not
-/// read while the GIL is released. Parameters: see export_array_capsule.
-template <class T, class BackEnd>
-[[nodiscard]] PyObject* export_decided(T& array, tensor_view const& v, ferry::decision const& d, stream_token ready,
-                                       BackEnd& releasing, ferry::detail::reporter r) {
-    auto const as = [&]<class Raw>(std::type_identity<Raw>) -> Raw* {
-        if constexpr (!ferry::detail::never_copies<BackEnd>)
-            if (d.action == action::copy && !ferry::detail::reads_after_return(d, v.device())) {
-                auto shared = array_traits<std::remove_const_t<T>>::share(array);
-                static_cast<void>(ferry::detail::check_result(shared, r));
-                auto& handle = ferry::detail::unwrapped(shared);
-                auto const never_shares = []() -> Raw* { return nullptr; };
-                return ferry::detail::execute<Raw, std::remove_const_t<T>>(d, view_of(handle), ready, releasing,
-                                                                           never_shares, r);
-            }
-        return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, r);
-    };
-    if (d.stamp.is_legacy() && d.action != action::refuse)
-        return make_capsule(as(std::type_identity<DLManagedTensor>{}));
-    return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));
-}
-
 /// Exports an array as a new capsule.
 ///
 /// \param array  array
@@ -205,16 +183,20 @@ template <class T, class BackEnd>
     auto d = decide_export(ferry::detail::properties_of<T>(v, ready, true), req);
     d.bits |= added;
     gil_releasing_back_end releasing{b};
-    if constexpr (has_ready_event<std::remove_const_t<T>>)
-        if (d.action != action::refuse && d.wait != wait::none) {
-            // Another thread may change the array during the wait: exports the array whose event was waited for.
-            auto shared = array_traits<std::remove_const_t<T>>::share(array);
-            static_cast<void>(ferry::detail::check_result(shared, r));
-            auto& handle = ferry::detail::unwrapped(shared);
-            static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
-            return export_decided(handle, view_of(handle), d, ready, releasing, r);
-        }
-    return export_decided(array, v, d, ready, releasing, r);
+    static_cast<void>(ferry::detail::check_decision(d, v.device(), releasing, r));
+    // Another thread may change the array while the GIL is released: exports the owner that `share` returned before.
+    auto shared = array_traits<std::remove_const_t<T>>::share(array);
+    static_cast<void>(ferry::detail::check_result(shared, r));
+    auto& handle = ferry::detail::unwrapped(shared);
+    static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
+    auto const own = [&]<class Raw>(std::type_identity<Raw>, device to, flags bits, version max) {
+        return ferry::detail::own_shared<Raw, T>(handle, to, bits, max, r);
+    };
+    auto const as = [&]<class Raw>(std::type_identity<Raw>) {
+        return make_capsule(ferry::detail::export_owned<Raw, T&>(own, d, view_of(handle), ready, releasing, r));
+    };
+    return d.stamp.is_legacy() ? as(std::type_identity<DLManagedTensor>{})
+                               : as(std::type_identity<DLManagedTensorVersioned>{});
 }
 
 /// Exports an array as a new capsule like export_capsule, with converted arguments.

@@ -6,6 +6,7 @@
 #include <ferry/python/arrow.hpp>
 #include <ferry/tensor/make_managed.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -107,6 +108,13 @@ struct replacing_event {
 struct pending_array {
     growing_array array;
 };
+/// The same, whose owner is of another type, which cannot be shared, and which allocates copies itself.
+struct pending_owner {
+    growing_array array;
+};
+struct pooled_array : pending_owner {
+    static inline int allocations = 0;
+};
 struct pinned_back_end : ferry::host_back_end {
     static bool reaches(ferry::device) noexcept { return true; }
 };
@@ -140,6 +148,22 @@ struct ferry::array_traits<pending_array> {
     }
     static pending_array share(pending_array const& a) { return a; }
     static replacing_event ready_on(pending_array const&) { return {}; }
+};
+template <>
+struct ferry::array_traits<pending_owner> {
+    static tensor_view view(pending_owner& a) {
+        return {a.array.values->data(), dtype_of<float>, {&a.array.size, 1}, {}, device_type::cuda_host};
+    }
+};
+template <>
+struct ferry::array_traits<pooled_array> {
+    static tensor_view view(pooled_array& a) { return array_traits<pending_owner>::view(a); }
+    static pending_owner share(pooled_array const& a) { return a; }
+    static pooled_array allocate(data_type, shape_view shape, ferry::device) {
+        ++pooled_array::allocations;
+        return {growing_array{static_cast<std::size_t>(shape[0])}};
+    }
+    static replacing_event ready_on(pooled_array const&) { return {}; }
 };
 template <>
 struct ferry::array_traits<constant> {
@@ -289,17 +313,20 @@ TEST_CASE("R50: a queued copy in a capsule that is dropped early is made before 
     CHECK(sim.live_bytes() == 0);
 }
 
-TEST_CASE("R43: the array that was waited for is exported, whatever becomes of the array meanwhile") {
+TEST_CASE_TEMPLATE("R43: the array that was waited for is exported, whatever becomes of the array meanwhile", Array, pending_array,
+                   pooled_array) {
     support::start_python();
     ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)};
     ferry::python::export_arguments given;
     given.max_version = version.get();
     for (auto* const policy : {Py_None, Py_True}) {
         given.copy = policy;
-        pending_array a{growing_array{3}};
+        Array a{growing_array{3}};
         subject = &a.array;
+        int const allocations = pooled_array::allocations;
         ferry::python::reference const capsule{ferry::python::export_capsule(a, given, pinned_back_end{})};
         REQUIRE(a.array.size == 1000);
+        CHECK(pooled_array::allocations - allocations == (policy == Py_True && std::same_as<Array, pooled_array>));
         auto const tensor = ferry::python::from_capsule(capsule.get());
         REQUIRE(tensor.view().size() == 3);
         CHECK(tensor.as<float const, 1>()(2) == 3.0F);

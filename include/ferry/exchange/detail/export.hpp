@@ -99,6 +99,20 @@ template <class Array>
     return true;
 }
 
+/// Returns a struct that owns `handle`, the result of `share` for an array of type `Array`; null on failure.
+template <managed_struct Raw, class Array, class Handle>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_shared(Handle& handle, device to, flags bits, version max, reporter r) {
+    // The handle may be read-only although the array is not.
+    auto const described = describe(handle);
+    if (!check_result(described, r)) return nullptr;
+    tensor_view const& v = unwrapped(described);
+    bool const is_lent = lends_read_only<std::remove_reference_t<Array>> && max.is_legacy();
+    flags const own = is_lent ? v.flags() & ~flags::read_only : v.flags();
+    if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(v.with_device(v.device(), own), r)) return nullptr;
+    bits |= own & flags::read_only;  // mutant: r11_weaker_handle
+    return make_raw<Raw>(std::move(handle), describe, to, bits, max, r);
+}
+
 /// Returns a struct that owns an rvalue, or the result of `share` for an lvalue; null on failure.
 template <managed_struct Raw, class Array>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_raw(Array&& array, device to, flags bits, version max, reporter r) {
@@ -107,17 +121,7 @@ template <managed_struct Raw, class Array>
     } else {
         auto shared = array_traits<std::remove_cvref_t<Array>>::share(array);
         if (!check_result(shared, r)) return nullptr;
-        auto& other = unwrapped(shared);
-        // The other owner may be read-only although the array is not.
-        auto const described = describe(other);
-        if (!check_result(described, r)) return nullptr;
-        tensor_view const& v = unwrapped(described);
-        bool const is_lent = lends_read_only<std::remove_reference_t<Array>> && max.is_legacy();
-        flags const own = is_lent ? v.flags() & ~flags::read_only : v.flags();
-        if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(v.with_device(v.device(), own), r))
-            return nullptr;
-        bits |= own & flags::read_only;  // mutant: r11_weaker_handle
-        return make_raw<Raw>(std::move(other), describe, to, bits, max, r);
+        return own_shared<Raw, Array>(unwrapped(shared), to, bits, max, r);
     }
 }
 
@@ -136,28 +140,39 @@ template <class Array>
     return true;
 }
 
-/// Exports an array as a struct of type `Raw`; returns null on failure.
-template <managed_struct Raw, class Array, class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_array(Array&& array, decision const& d, tensor_view const& v,
+/// Exports an array of type `Array` with the view `v` as a struct of type `Raw`; returns null on failure.
+/// `own(std::type_identity<S>{}, to, bits, max)` returns a struct of type S that owns the array; called at most once.
+template <managed_struct Raw, class Array, class Own, class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_owned(Own own, decision const& d, tensor_view const& v,
                                                     stream_token ready, BackEnd& b, reporter r) {
-    using T = std::remove_reference_t<Array>;
-    if constexpr (!std::is_lvalue_reference_v<Array>)
-        if (!check_not_sliced(array, r)) return nullptr;
+    using T = std::remove_cvref_t<Array>;
     constexpr bool can_own = !std::is_lvalue_reference_v<Array> || shareable<T>;
     auto const share = [&]() -> Raw* {
-        if constexpr (can_own) return own_raw<Raw>(std::forward<Array>(array), d.to, d.bits, d.stamp, r);
+        if constexpr (can_own) return own(std::type_identity<Raw>{}, d.to, d.bits, d.stamp);
         else return nullptr;  // not reached: negotiate decides to copy or to refuse
     };
     if constexpr (can_own && !never_copies<BackEnd>) {
         // mutant: keep_array
         if (reads_after_return(d, v.device())) {  // the copy keeps its source alive (R50)
-            auto source = trusted::adopt(own_raw<DLManagedTensorVersioned>(std::forward<Array>(array), v.device(),
-                                                                           v.flags(), version::current, r));
+            auto source = trusted::adopt(
+                own(std::type_identity<DLManagedTensorVersioned>{}, v.device(), v.flags(), version::current));
             if (!source) return nullptr;
-            return execute<Raw, std::remove_cv_t<T>>(d, trusted::view(source), ready, b, share, r, &source);
+            return execute<Raw, T>(d, trusted::view(source), ready, b, share, r, &source);
         }
     }
-    return execute<Raw, std::remove_cv_t<T>>(d, v, ready, b, share, r);
+    return execute<Raw, T>(d, v, ready, b, share, r);
+}
+
+/// Exports an array as a struct of type `Raw`; returns null on failure.
+template <managed_struct Raw, class Array, class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_array(Array&& array, decision const& d, tensor_view const& v,
+                                                    stream_token ready, BackEnd& b, reporter r) {
+    if constexpr (!std::is_lvalue_reference_v<Array>)
+        if (!check_not_sliced(array, r)) return nullptr;
+    auto const own = [&]<class S>(std::type_identity<S>, device to, flags bits, version max) {
+        return own_raw<S>(std::forward<Array>(array), to, bits, max, r);
+    };
+    return export_owned<Raw, Array>(own, d, v, ready, b, r);
 }
 
 /// Exports an array with the view `v`, ready on `ready`, for a request and a consumer; returns an empty object on
