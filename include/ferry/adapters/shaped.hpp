@@ -53,8 +53,8 @@ concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
 /// The shape of the array must not change while this object exists; its elements may be written. As thread-safe as the
 /// array.
 ///
-/// An rvalue that stores a handle without ownership, such as a std::span, is not shared: pass it as an lvalue, or
-/// request copy_policy::always (D13).
+/// An rvalue that stores a handle without ownership, such as a std::span, is not shared (D13). Pass it as an lvalue, or
+/// pass a request that permits a copy.
 template <has_shaped_traits Owner>
 class shaped {
     using layout = shaped_traits<Owner>;

@@ -104,7 +104,7 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
 ///
 /// PyTorch may replace the memory of a storage when a tensor is resized (`resize_`), or when a tensor that has a lazy
 /// clone (`at::_lazy_clone`) is written. An earlier export still refers to the old memory, which PyTorch may have
-/// freed, so do neither while exports exist. The same applies to exports by PyTorch itself.
+/// freed, so avoid both while exports exist. The same applies to exports by PyTorch itself.
 template <>
 struct array_traits<at::Tensor> {
     /// Returns the view of a strided const tensor. Does not synchronise.

@@ -26,7 +26,7 @@ enum class errc : int {
     not_accessible,    ///< the host cannot access the memory
     read_only,         ///< write access to read-only data (R11)
     flags,             ///< a flag that the operation does not support (R13)
-    copy_needed,       ///< a copy is necessary, but the request or the back end excludes it (R54)
+    copy_needed,       ///< a copy is necessary, but the request or the back end does not allow it (R54)
     not_shareable,     ///< the owner can be neither moved nor shared
     stream,            ///< a stream that is missing, or not valid for the device (R43–R46, R48)
     no_backend,        ///< no back end for the device was passed

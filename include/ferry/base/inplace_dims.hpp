@@ -86,7 +86,7 @@ class inplace_dims {
         static_cast<void>(assign(values, {"ferry::inplace_dims", where}));
     }
 #endif
-    /// Constructs a list as the constructor does, without throwing.
+    /// Constructs a list like the constructor, but returns errors instead of throwing them.
     ///
     /// \param values  container of integers, or extents of an mdspan; only read during the call
     /// \param where   source location for errors

@@ -29,9 +29,9 @@ class stream_token {
     /// Kind of a token.
     enum class kind : std::uint8_t { none, no_sync, legacy_default, per_thread_default, handle };
 
-    /// Constructs the token for no stream. Host memory has no streams (R46). For CUDA and ROCm device memory, the token
-    /// means the default stream (R44, R45). For other memory, it means that the data is complete when the exchange
-    /// returns (R49).
+    /// Constructs the token for no stream. Host memory has no streams (R46). In a request for CUDA or ROCm device
+    /// memory, the token means the default stream (R44, R45). In a request for other memory, it means that the data is
+    /// complete when the exchange returns (R49).
     constexpr stream_token() = default;
 
     // clang-format off

@@ -92,7 +92,7 @@ class borrowed_tensor {
     ///
     /// \return  struct, whose deleter is NULL (R5); valid while this object exists
     [[nodiscard]] DLManagedTensorVersioned const* get() const& noexcept { return &raw_; }
-    /// Returns a view of the tensor, which is valid while this object exists.
+    /// Returns a view of the tensor; the view is valid while this object exists.
     [[nodiscard]] tensor_view view() const& noexcept { return {raw_.dl_tensor, flags{raw_.flags}}; }
 
     // clang-format off
@@ -185,7 +185,7 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
 /// A temporary, such as a slice of a typed_view, can be passed only if its elements belong to another object
 /// (array_traits<T>::owns is false). The extents and strides are copied.
 ///
-/// \param array  lvalue, which must outlive the result, or temporary, whose elements must outlive the result
+/// \param array  lvalue that must outlive the result, or temporary whose elements must outlive the result
 /// \param where  source location for errors
 /// \return       struct that borrows the array; `try_borrow` returns the struct or the error
 /// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of

@@ -53,11 +53,11 @@ struct decision {
     /// For a share, the stream that waits, or for which the host waits. For a copy, the stream on which the copy is
     /// queued, or none for a synchronous copy.
     stream_token on{};
-    version stamp{};             ///< version of the result; version::legacy is the unversioned struct (R57)
+    version stamp{};             ///< version of the result; version::legacy denotes the unversioned struct (R57)
     flags bits = flags::none;    ///< flags of the result
     errc reason = errc::ok;      ///< error code of a refusal
     char const* text = nullptr;  ///< error text of a refusal, with the fix
-    ferry::layout layout = ferry::layout::strided;  ///< layout of a copy, see `request`
+    ferry::layout layout = ferry::layout::strided;  ///< layout of a copy; see `request`
 
     friend constexpr bool operator==(decision const&, decision const&) = default;
 };

@@ -39,8 +39,8 @@ namespace ferry::inline v0 {
 /// \param array  array; an rvalue is unchanged if the export fails before the move. A copy of device memory that
 ///               is queued on a stream keeps its source alive (R50), unless the source is an array that does not own
 ///               its memory, or an lvalue without `share`. The memory of such a source must stay valid until the work
-///               on the stream is complete. Without a stream in the request, copies of device memory are queued on
-///               the default stream (R44), but copies of such sources are complete on return.
+///               on the stream is complete. Without a stream in the request, copies to CUDA or ROCm device memory are
+///               queued on the default stream (R44), but copies of such sources are complete on return.
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors

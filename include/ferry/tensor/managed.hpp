@@ -132,7 +132,7 @@ class managed_tensor {
     /// Transfers ownership to a new legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///
     /// \param where  source location for errors
-    /// \return       struct that owns the tensor, whose deleter the caller must call exactly once; `try_release_legacy`
+    /// \return       struct that owns the tensor; the caller must call its deleter exactly once; `try_release_legacy`
     ///               returns that struct or the error, which is errc::out_of_memory for std::bad_alloc
     /// \throws error           errc::read_only for read-only data (R15); errc::flags for padded elements (R13);
     ///                         errc::consumed when empty

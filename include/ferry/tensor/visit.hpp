@@ -60,8 +60,8 @@ constexpr decltype(auto) visit_checked(tensor_view const& v, F& f) {
 /// \param where  source location for errors
 /// \return       result of the function; `try_visit` returns that result or the error. If the function returns a
 ///               `result`, `try_visit` returns the same type.
-/// \throws error  errc::dtype for a type that is not in the list, with the list in the message; errors of `as`, such as
-///                errc::read_only; exceptions from the function propagate
+/// \throws error  errc::dtype when no element type matches, with the supported types in the message; errors of `as`,
+///                such as errc::read_only; exceptions from the function propagate
 #if FERRY_HAS_EXCEPTIONS
 template <int Rank, element... T, class F>
     requires(sizeof...(T) > 0)
