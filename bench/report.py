@@ -38,8 +38,8 @@ ABOUT = {
     "Side by side: round trip in C++": "Each library exports an array that it shares by an atomic reference count, imports the struct, and releases it.",
     "Side by side: including a header": "The times are medians of the processor time of the compiler's front end, in interleaved runs.",
     "Exchange in C++": "The array is moved into the struct and has no reference count, so the same steps take less time than in the round trip above.",
-    "Compile time": "The times are processor times of `g++` and `clang++` with `-fsyntax-only`. They were measured in a different run than the times in the section about "
-    "including a header.",
+    "Compile time": "The times are processor times of `g++` and `clang++` with `-fsyntax-only`. They were not measured in the same run as the times in the "
+    "section about including a header.",
     "Copies on the host": "The times are processor times of one thread. *Executed*: an existing copy plan is executed, and its destination has been written before. "
     "*Planned and executed*: the plan is made for each copy. *Fresh*: the destination is newly allocated.",
     "Attaching a tensor in host memory": "Each row attaches a tensor, reads one element and releases the tensor. *Found in its session*: the session already maps "
@@ -242,8 +242,8 @@ def page(rows, facts, parts=None):
         "measured on the machine below. [performance.json](performance.json) has the figures.",
         "",
         "A *budget* is a target that the project sets. The form \"time ≤ 1.3 × the peer's\" is a limit on ferry's time relative to the peer's. The form \"≤ 100 ns",
-        "above\" is a limit on ferry's time minus the peer's; rows with this form show the difference in the column *ratio*. The form \"≤ 2 µs\" is a limit on",
-        "ferry's time. Rows without a budget are informational.",
+        "above\" is a limit on ferry's time minus the peer's; rows with this form show the difference in the column *ratio*. Any other limit, such as \"≤ 2 µs\",",
+        "applies to ferry's own time or count. Rows without a budget are informational.",
         "",
         "Compare times only within a section, because the sections are measured by different programs and under different machine load.",
         "",
