@@ -33,7 +33,7 @@ namespace detail {
 /// (R19).
 ///
 /// \param plan  copy plan
-/// \param dst   `data()` of the destination of the plan; must not overlap `src`; null for an empty plan only
+/// \param dst   `writable_data()` of the destination of the plan; must not overlap `src`; null for an empty plan only
 /// \param src   `data()` of the source of the plan; null for an empty plan only
 inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noexcept {
     if (plan.kind == copy_kind::contiguous) [[likely]] {

@@ -134,10 +134,10 @@ class tensor_view {
     /// Returns the address of the first element, or the handle of the memory; see `is_addressable`. `byte_offset()`
     /// applies to a handle.
     [[nodiscard]] constexpr void const* data() const noexcept { return data_; }
-    /// Returns `data()` for writes (R11).
+    /// Returns the same address or handle as `data()`, for write access (R11).
     ///
     /// \param where  source location for errors
-    /// \return       address or handle; `try_writable_data` returns it or the error
+    /// \return       address or handle; `try_writable_data` returns that value or the error
     /// \throws error  errc::read_only when the view is read-only
 #if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] constexpr void* writable_data(std::source_location where = std::source_location::current()) const {
