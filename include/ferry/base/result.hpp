@@ -1,4 +1,4 @@
-// ferry: the result of functions that do not throw, which is a value or an error (D17).
+// ferry: a value or an error, the result of functions that do not throw (D17).
 #pragma once
 
 #include <ferry/base/error.hpp>

@@ -17,9 +17,9 @@ namespace ferry::inline v0 {
 /// Imports a tensor to the host: shares memory that the host can read, if the producer allows it, and otherwise copies
 /// (R39, R48, R53).
 ///
-/// The data is complete on return, regardless of the stream that produced it (D7). A copy has the flag is_copied. Its
-/// memory comes from array_traits<T>::allocate if the producer is an array with this member, otherwise from the back
-/// end; `allocating_from{space, back_end}` allocates from another memory space.
+/// The data is complete on return, regardless of the stream on which it was produced (D7). A copy has the flag
+/// is_copied. Its memory comes from array_traits<T>::allocate if the producer is an array with this member, otherwise
+/// from the back end; `allocating_from{space, back_end}` allocates from another memory space.
 ///
 /// \param from   producer: an array, an exporter or a foreign struct; ownership as in from_dlpack
 /// \param b      back end; required for device memory

@@ -15,7 +15,7 @@ namespace ferry::inline v0 {
 
 /// A source of memory of one device.
 ///
-/// - `allocate(bytes, alignment)`: returns memory. On failure, throws or returns null, which ferry reports as
+/// - `allocate(bytes, alignment)`: returns memory. On failure, throws, or returns null, which ferry reports as
 ///   errc::out_of_memory.
 /// - `deallocate(p, bytes, alignment)`: releases memory; takes the size and alignment that were passed to `allocate`.
 /// - `device()`: returns the device of the memory.
