@@ -13,7 +13,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "comparison.md"
-LIBRARIES = {"ferry": "ferry.cpp", "PyTorch": "torch.cpp", "tvm-ffi": "tvm_ffi.cpp", "nanobind": "nanobind.cpp"}
+LIBRARIES = {"ferry": "ferry.cpp", "PyTorch": "torch.cpp", "tvm-ffi": "tvm_ffi.cpp", "nanobind": "nanobind.cpp", "CCCL": "cccl.cpp"}
 TASKS = {
     "import": "import float32 of rank 2 on the host, and read an element",
     "unknown": "import float32, float64 or int32, and call a function template",
@@ -28,7 +28,7 @@ TASKS = {
     "stream": "export, and make the consumer's stream wait for the producer's stream",
     "host": "import from a device, copy to the host, and read an element",
 }
-FEWER = {"import", "bfloat", "every-second"}  # docs/comparison.md has the reasons
+FEWER = {"import", "bfloat"}  # docs/comparison.md has the reasons
 TABLE = re.compile(r"(?<=<!-- statements -->\n).*?(?=<!-- /statements -->\n)", re.S)
 
 

@@ -86,6 +86,14 @@
     __VA_ARGS__ void try_name parameters FERRY_DELETED(cure)
 #endif
 
+// For deleted overloads that only Clang selects: it discards an overload when the conversion of a member of a braced
+// argument is deleted, and GCC does not.
+#if defined(__clang__)
+#define FERRY_DELETED_BRACED(...) FERRY_DELETED_BOTH(__VA_ARGS__)
+#else
+#define FERRY_DELETED_BRACED(...)
+#endif
+
 // `_Float16` is available. GCC 12 supports it in C++ on x86-64 only, but defines its limit macros on AArch64 as well.
 #if defined(__FLT16_MANT_DIG__) && (defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define FERRY_HAS_FLOAT16 1

@@ -179,10 +179,8 @@ FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const&, Other&
     template <class Consumer, class From, class Other, class... Rest>
         requires(detail::may_import<Consumer> && detail::may_export<From> &&
                  !back_end<std::remove_reference_t<Other>>));
-#if defined(__clang__)
-FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, detail::wrong_request, Rest&&...), "streams are neither integers nor pointers: pass stream_token::cuda(the cudaStream_t), stream_token::from_cuda_handle(a void*), stream_token::cuda_legacy_default(), stream_token::rocm(the hipStream_t), or {} for no stream",
+FERRY_DELETED_BRACED(from_dlpack, try_from_dlpack, (From&&, detail::wrong_request, Rest&&...), "streams are neither integers nor pointers: pass stream_token::cuda(the cudaStream_t), stream_token::from_cuda_handle(a void*), stream_token::cuda_legacy_default(), stream_token::rocm(the hipStream_t), or {} for no stream",
     template <class Consumer, class From, class... Rest>);
-#endif
 // clang-format on
 
 }  // namespace ferry::inline v0

@@ -17,10 +17,7 @@ struct array_traits<typed_view<T, Rank, access_from::host, Layout>> {
     ///
     /// \param v  typed view, whose extents and strides the result references
     /// \return   view
-    [[nodiscard]] static constexpr tensor_view view(array const& v) noexcept {
-        auto const bits = v.is_padded() ? flags::subbyte_padded : flags::none;  // R13
-        return {v.data(), dtype_of<T>, v.shape(), v.strides(), cpu, bits};
-    }
+    [[nodiscard]] static constexpr tensor_view view(array const& v) noexcept { return detail::untyped(v); }
 };
 
 template <element T, int Rank, layout Layout>

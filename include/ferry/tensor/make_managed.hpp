@@ -7,6 +7,7 @@
 #include <ferry/config.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <concepts>
@@ -117,9 +118,38 @@ template <detail::movable_owner Owner>
     });
 }
 
+/// Overload for typed views of host memory, such as the result of `slice`.
+///
+/// \param owner        owner, whose elements keep their address when the owner is moved
+/// \param view         typed view of the elements; the tensor is read-only if T is const (R11)
+/// \param bits         flags to add to the flags of the view
+/// \param max_version  newest version that the consumer supports (R4)
+/// \param where        source location for errors
+/// \return             tensor; `try_make_managed` returns the tensor or the error
+/// \throws error           errors of the overload for tensor_view
+/// \throws std::bad_alloc  when the allocation fails
+#if FERRY_HAS_EXCEPTIONS
+template <detail::movable_owner Owner, element T, int Rank, layout Layout>
+[[nodiscard]] managed_tensor make_managed(Owner&& owner,
+                                          typed_view<T, Rank, access_from::host, Layout> const& view,
+                                          flags bits = flags::none, version max_version = version::current,
+                                          std::source_location where = std::source_location::current()) {
+    return make_managed(std::move(owner), detail::untyped(view), bits, max_version, where);
+}
+#endif
+template <detail::movable_owner Owner, element T, int Rank, layout Layout>
+[[nodiscard]] result<managed_tensor> try_make_managed(Owner&& owner,
+                                                      typed_view<T, Rank, access_from::host, Layout> const& view,
+                                                      flags bits = flags::none, version max_version = version::current,
+                                                      std::source_location where = std::source_location::current()) {
+    return try_make_managed(std::move(owner), detail::untyped(view), bits, max_version, where);
+}
+
 // clang-format off
 FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&, Rest&&...), "the tensor takes ownership: pass std::move(owner), or a copy",
     template <class Owner, class... Rest>);
+FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&&, typed_view<T, Rank, access_from::device, Layout> const&, Rest&&...), "a view with access_from::device does not store its device: pass the tensor_view from which it was made",
+    template <detail::movable_owner Owner, class T, int Rank, layout Layout, class... Rest>);
 // clang-format on
 
 }  // namespace ferry::inline v0

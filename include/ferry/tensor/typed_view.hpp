@@ -378,6 +378,17 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     elements elements_;
 };
 
+namespace detail {
+
+/// Returns the view of the elements of a typed view, whose extents and strides the result references.
+template <element T, int Rank, layout Layout>
+[[nodiscard]] constexpr tensor_view untyped(typed_view<T, Rank, access_from::host, Layout> const& v) noexcept {
+    auto const bits = v.is_padded() ? flags::subbyte_padded : flags::none;  // R13
+    return {v.data(), dtype_of<T>, v.shape(), v.strides(), cpu, bits};
+}
+
+}  // namespace detail
+
 }  // namespace ferry::inline v0
 
 // A view of rank 1 is a std::ranges::view whose iterators do not reference the view object. <span> declares these

@@ -1,5 +1,6 @@
 // Slices of typed views.
 #include <ferry/tensor/as.hpp>
+#include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/slice.hpp>
 
 #include <support/fails.hpp>
@@ -7,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <memory>
 
 using ferry::access_from;
 using ferry::as;
@@ -161,6 +163,18 @@ TEST_CASE("indices before full_extent select contiguous elements of a contiguous
     CHECK(!is_contiguous(v.slice(1, all, range_slice{})));
     CHECK(!is_contiguous(v.slice(range_slice{}, all, all)));
     CHECK(!is_contiguous(c.view().slice(1, all, all)));
+}
+
+TEST_CASE("a slice is exported with its owner in one call") {
+    auto const owner = std::make_shared<cube>();
+    auto const read_only = ferry::make_managed(
+        std::shared_ptr{owner}, as<std::int32_t const, 3>(tensor_view{owner->data, owner->shape}).slice(all, all, range_slice{.stride = 2}));
+    CHECK(read_only.is_read_only());  // R11
+    CHECK(read_only.view().stride(2) == 2);
+    CHECK(read_only.as<std::int32_t const, 3>()(1, 2, 1) == 22);
+    auto const writable = ferry::try_make_managed(std::shared_ptr{owner}, owner->view().slice(1, all, 3));
+    CHECK(writable.value().as<std::int32_t, 1>()(2) == 23);
+    CHECK(owner.use_count() == 3);
 }
 
 TEST_CASE("R19: a slice of packed elements begins at a byte") {
