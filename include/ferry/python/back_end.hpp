@@ -20,6 +20,8 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
     using base = ferry::detail::forwarding<BackEnd>;
 
    public:
+    static constexpr bool negotiates_at_run_time = true;
+
     using base::base;
 
     decltype(auto) copy(copy_plan const& plan, void* dst, device to, void const* src, device from,

@@ -159,12 +159,6 @@ inline void require_keywords(Py_ssize_t positional) {
 
 namespace detail {
 
-/// Calls `negotiate`. Not inlined, because the request is known at run time only.
-[[nodiscard, gnu::noinline]] inline decision decide_export(tensor_properties const& props,
-                                                           request const& req) noexcept {
-    return negotiate(props, req);
-}
-
 /// Exports an array as a new capsule.
 ///
 /// \param array  array
@@ -180,7 +174,7 @@ template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_array_capsule(T& array, tensor_view const& v, request const& req, stream_token ready,
                                              BackEnd& b, flags added = flags::none) {
     ferry::detail::reporter const r{"__dlpack__", std::source_location::current()};
-    auto d = decide_export(ferry::detail::properties_of<T>(v, ready, true), req);
+    auto d = ferry::detail::negotiate_at_run_time(ferry::detail::properties_of<T>(v, ready, true), req);
     d.bits |= added;
     gil_releasing_back_end releasing{b};
     static_cast<void>(ferry::detail::check_decision(d, v.device(), releasing, r));

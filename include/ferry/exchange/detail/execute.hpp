@@ -36,17 +36,26 @@ template <class Array = managed_tensor>
             .lends_read_only = lends_read_only<Array>};
 }
 
+/// Calls `negotiate`. Not inlined: one copy serves all requests that are known at run time only.
+[[nodiscard, gnu::noinline]] inline decision negotiate_at_run_time(tensor_properties const& props,
+                                                                   request const& req) noexcept {
+    return negotiate(props, req);
+}
+
+/// A back end of exchanges whose requests are known at run time only.
+template <class B>
+concept negotiates_at_run_time = requires { requires B::negotiates_at_run_time; };
+
 /// Returns the decision about a view whose data is ready on `ready`, for a consumer: managed_tensor, or an array whose
-/// traits state which elements it supports. `Array`: see `properties_of`.
-template <class Consumer, class Array = managed_tensor>
+/// traits state which elements it supports. `Array`: see `properties_of`. `AtRunTime`: calls negotiate_at_run_time.
+template <class Consumer, class Array = managed_tensor, bool AtRunTime = false>
 [[nodiscard]] FERRY_ALWAYS_INLINE decision decide(tensor_view const& v, stream_token ready, bool is_shareable,
                                                   request const& req) noexcept {
     auto props = properties_of<Array>(v, ready, is_shareable);
-    if constexpr (accepts_padded<Consumer>) return negotiate(props, req);
     // mutant: r13_padded_consumer
-    props.is_describable = !v.is_padded() || !is_packed(v.dtype());
-    auto d = negotiate(props, req);
-    d.bits &= ~flags::subbyte_padded;
+    if constexpr (!accepts_padded<Consumer>) props.is_describable = !v.is_padded() || !is_packed(v.dtype());
+    auto d = AtRunTime ? negotiate_at_run_time(props, req) : negotiate(props, req);
+    if constexpr (!accepts_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
     return d;
 }
 

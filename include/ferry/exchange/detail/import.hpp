@@ -52,7 +52,8 @@ template <class Consumer, class BackEnd>
         got.is_copied() && (req.layout == layout::strided || trusted::view(got).is_contiguous());
     // mutant: r12_copied_already
     if (req.copy == copy_policy::always && is_copied_already) req.copy = copy_policy::if_needed;
-    auto const d = decide<Consumer>(trusted::view(got), ready, true, req);
+    auto const d =
+        decide<Consumer, managed_tensor, negotiates_at_run_time<BackEnd>>(trusted::view(got), ready, true, req);
     return execute_owned<Consumer>(std::move(got), d, ready, b, r);
 }
 
