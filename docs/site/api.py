@@ -434,6 +434,31 @@ def undocumented(by_file):
             yield f"{entities[0].file}:{entities[0].line}: {name} has no comment"
 
 
+# The `try_` forms that are not named after the function that throws.
+TRY_FORMS = {
+    "ferry::borrowed_tensor::borrowed_tensor": "ferry::try_borrow",
+    "ferry::view_of_t::operator()": "ferry::try_view_of",
+    "ferry::host_back_end::allocate": "ferry::buffer::try_allocate",
+    "ferry::allocating_from::allocate": "ferry::buffer::try_allocate",
+    "ferry::host_space::allocate": "ferry::buffer::try_allocate",
+}
+
+
+def without_try(entities, names):
+    """The functions whose comment has \\throws, and of which `names` contains no `try_` form."""
+    for entity in (member for e in entities for member in (e, *e.members)):
+        scope, _, name = entity.name.rpartition("::")
+        throws = entity.kind == "function" and "**Throws**" in entity.text and not name.startswith("try_")
+        if not throws or re.match(r"ferry::result\b", scope):
+            continue
+        if name == scope.rpartition("::")[2]:
+            forms = [f"{scope}::try_make", f"{scope}::try_allocate"]
+        else:
+            forms = [f"{scope}::try_at" if name.startswith("operator") else f"{scope}::try_{name}"]
+        if not names.intersection([*forms, TRY_FORMS.get(entity.name)]):
+            yield entity
+
+
 def without_param(entities):
     """(function, parameter) of each parameter without \\param. Overloads without a comment share the comment of a neighbour."""
     commented = {member.name for e in entities for member in (e, *e.members) if member.text}

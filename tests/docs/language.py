@@ -2,7 +2,8 @@
 
 usage: language.py [--xml FOLDER] [--write] [--self-test]
 
-Counts for each folder the words of language.toml (`words`) and the parameters of public functions without a \\param (`params`).
+Counts for each folder the words of language.toml (`words`) and the parameters of public functions without a \\param (`params`),
+and the public functions with \\throws that have no `try_` form (`forms`).
 The counts must be those of remaining.txt, which lists what is left to rewrite: more is an error, and fewer as well, so that a
 count cannot rise again. --write lowers the counts in the file. --xml is the output of doxygen, if it has run already.
 The subjects of the commits that follow the one that added this file have at most 72 characters.
@@ -21,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 REMAINING = ROOT / "tests/docs/remaining.txt"
 TREE = ["include", "README.md", "docs", "examples", "tests"]
 LAYERS = ["base", "tensor", "space", "exchange", "adapters", "python", "cuda", "conformance"]
+RESULTS = ["base", "tensor", "space", "exchange", "column", "wire"]
 STRING = r'"(?:\\.|[^"\\\n])*"'
 PROSE = {
     "cpp": re.compile(rf"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|{STRING}|'(?:\\.|[^'\\\n])'", re.S),
@@ -65,16 +67,20 @@ def forbidden_words():
                 yield folder_of(path), "words", f"{path}:{line}: `{word}`: {instead}"
 
 
-def missing_params(xml):
+def undocumented(xml):
     sys.path.insert(0, str(ROOT / "docs/site"))
     import api
 
     with tempfile.TemporaryDirectory() as out:
         by_file = api.read(xml or api.run_doxygen(ROOT / "include", pathlib.Path(out)))
+    names = {member.name for entities in by_file.values() for e in entities for member in (e, *e.members)}
     for file, entities in sorted(by_file.items()):
         if file.split("/")[1] in LAYERS:
             for entity, parameter in api.without_param(entities):
                 yield f"include/{'/'.join(file.split('/')[:2])}", "params", f"include/{file}:{entity.line}: {entity.name}: no \\param {parameter}"
+        if file.split("/")[1] in RESULTS:
+            for entity in api.without_try(entities, names):
+                yield f"include/{'/'.join(file.split('/')[:2])}", "forms", f"include/{file}:{entity.line}: {entity.name}: no `try_` form (D17)"
 
 
 def compare(found, stated):
@@ -105,7 +111,7 @@ def long_subjects():
 
 
 def check(xml, write):
-    found = [*forbidden_words(), *missing_params(xml)]
+    found = [*forbidden_words(), *undocumented(xml)]
     lines = [line.split() for line in REMAINING.read_text().splitlines() if line and not line.startswith("#")]
     stated = {(folder, kind): int(count) for folder, kind, count in lines}
     if write:
@@ -115,7 +121,7 @@ def check(xml, write):
         REMAINING.write_text("\n".join([*head, *(f"{folder} {kind} {count}" for (folder, kind), count in sorted(stated.items()))]) + "\n")
     errors = [*compare(found, stated), *long_subjects()]
     print(*errors, sep="\n", end="\n" if errors else "")
-    print(f"{sum(stated.values())} words and parameters remain to rewrite, {len(errors)} errors")
+    print(f"{sum(stated.values())} words, parameters and forms remain to rewrite, {len(errors)} errors")
     return bool(errors)
 
 

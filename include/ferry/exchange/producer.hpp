@@ -1,6 +1,8 @@
 // ferry: the types that can be exported.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/device.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/config.hpp>
 #include <ferry/exchange/array_traits.hpp>
@@ -8,6 +10,7 @@
 #include <ferry/fwd.hpp>
 
 #include <concepts>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -58,6 +61,7 @@ struct view_of_t {
     ///
     /// \param a  array; must outlive the view
     /// \return   view of the elements: a tensor_view, or an inplace_view. Bind it to a `tensor_view const&`.
+    ///           `try_view_of` returns the view or the error.
     /// \throws error  the error of the result that the adapter returned
     template <viewable Array>
         requires(FERRY_HAS_EXCEPTIONS != 0 ||
@@ -73,17 +77,37 @@ struct view_of_t {
 /// `view_of(array)` returns a non-owning view of an array: calls array_traits<T>::view, or else its member
 /// `ferry_view`.
 inline constexpr view_of_t view_of{};
+template <viewable Array>
+[[nodiscard]] auto try_view_of(Array& a, std::source_location where = std::source_location::current())
+    -> result<detail::value_of<decltype(detail::describe(a))>> {
+    return detail::attempt<detail::value_of<decltype(detail::describe(a))>>(
+        "ferry::view_of", where, [&](auto) { return detail::describe(a); });
+}
+template <viewable Array>
+    requires(!std::is_lvalue_reference_v<Array>)
+void try_view_of(Array&&) FERRY_DELETED("the view would outlive the temporary array: store the array in a variable");
 
 /// Returns the device of an array: calls array_traits<T>::device or, if it is absent, `view_of` (R37). Exceptions of
 /// the adapter propagate.
 ///
 /// \param a  array
-/// \return   device
+/// \return   device; `try_device_of` returns the device or the error
 /// \throws error  the error of the result that the adapter returned
 template <viewable Array>
 [[nodiscard]] constexpr device device_of(Array& a) {
     if constexpr (has_device<Array>) return array_traits<std::remove_cv_t<Array>>::device(a);
     else return view_of(a).device();
+}
+template <viewable Array>
+[[nodiscard]] result<device> try_device_of(Array& a, std::source_location where = std::source_location::current()) {
+    return detail::attempt<device>("ferry::device_of", where, [&](detail::reporter r) {
+        if constexpr (has_device<Array>) {
+            return array_traits<std::remove_cv_t<Array>>::device(a);
+        } else {
+            auto const described = detail::describe(a);
+            return detail::check_result(described, r) ? detail::unwrapped(described).device() : device{};
+        }
+    });
 }
 
 }  // namespace ferry::inline v0

@@ -98,6 +98,11 @@ struct rows {
     }
 };
 
+/// An array whose member function throws.
+struct throwing {
+    [[nodiscard]] tensor_view ferry_view() const { throw failure("view"); }
+};
+
 /// An exporter that returns a result.
 struct remote {
     counting_producer* tensor = nullptr;
@@ -347,6 +352,22 @@ TEST_CASE("make_managed and try_make_managed report the error in a result of vie
         [&] { return ferry::try_make_managed(+memory, view_at); }, {"view_at"});
     auto const valid = [](float*& data) -> result<tensor_view> { return tensor_view{data, two_by_three}; };
     CHECK(ferry::try_make_managed(+memory, valid)->view().data() == memory);
+}
+
+TEST_CASE("D17: try_view_of and try_device_of return the errors that view_of and device_of throw") {
+    plain a;
+    CHECK(ferry::try_view_of(a).value() == ferry::view_of(a));
+    CHECK(ferry::try_device_of(a).value() == ferry::cpu);
+    failing.view = true;
+    both_fail(errc::argument, [&] { static_cast<void>(ferry::view_of(a)); }, [&] { return ferry::try_view_of(a); }, {"as the test requires"});
+    both_fail(errc::argument, [&] { static_cast<void>(ferry::device_of(a)); }, [&] { return ferry::try_device_of(a); }, {"as the test requires"});
+    failing = {};
+    rows r;
+    CHECK(ferry::try_view_of(r)->extent(1) == 3);
+    CHECK(ferry::try_device_of(r).value() == ferry::cpu);
+    throwing t;
+    CHECK(ferry::try_view_of(t).error().code() == errc::argument);
+    CHECK(ferry::try_device_of(t).error().code() == errc::argument);
 }
 
 TEST_CASE("try_to_dlpack of views and tensors returns the errors that to_dlpack throws") {
