@@ -112,7 +112,7 @@ class message {
     /// Constructs a message.
     ///
     /// \param text  initial text; null means empty
-    constexpr message(char const* text) noexcept { *this << text; }
+    FERRY_COLD constexpr message(char const* text) noexcept { *this << text; }
 
     /// Appends text.
     ///

@@ -42,21 +42,33 @@ struct interned_names {
     PyObject* version = Py_BuildValue("(II)", version::current.major, version::current.minor);
     PyObject* only_max_version = PyTuple_Pack(1, max_version);
 };
+[[nodiscard]] FERRY_COLD inline interned_names const* make_names() {
+    auto const* const made = new interned_names{};
+    if (made->only_max_version != nullptr && made->version != nullptr && made->exchange_api_1_2 != nullptr) return made;
+    delete made;
+    throw error_is_set{};
+}
 [[nodiscard]] FERRY_HIDDEN inline interned_names const& names() {
     static interned_names const* cached = nullptr;
-    if (cached == nullptr) {
-        cached = new interned_names{};
-        if (cached->only_max_version == nullptr || cached->version == nullptr || cached->exchange_api_1_2 == nullptr) {
-            delete cached;
-            cached = nullptr;
-            throw error_is_set{};
-        }
-    }
+    if (cached == nullptr) cached = make_names();
     return *cached;
 }
 
 [[nodiscard]] inline bool is_named(PyObject* name, PyObject* interned) noexcept {
     return name == interned || (PyUnicode_Check(name) != 0 && PyUnicode_Compare(name, interned) == 0);
+}
+
+/// Calls `__index__`.
+///
+/// \param object  object
+/// \return        the integer; null, without a Python error, if the object is not one
+/// \throws error_is_set  an exception of `__index__`
+[[nodiscard]] FERRY_COLD inline reference index_of(PyObject* object) {
+    reference index{call_python([&] { return PyNumber_Index(object); })};
+    if (index) return index;
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
+    PyErr_Clear();
+    return index;
 }
 
 /// Converts an int, or an object with `__index__`, to 64 bits; clamps values out of range.
@@ -65,15 +77,11 @@ struct interned_names {
 /// \param out     value
 /// \return        false, without a Python error, if the object is not an integer
 /// \throws error_is_set  an exception of `__index__`
-[[nodiscard]] inline bool to_integer(PyObject* object, long long& out) {
+[[nodiscard, gnu::noinline]] inline bool to_integer(PyObject* object, long long& out) {
     reference index;
     if (PyLong_Check(object) == 0) {
-        index = reference{call_python([&] { return PyNumber_Index(object); })};
-        if (!index) {
-            if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
-            PyErr_Clear();
-            return false;
-        }
+        index = index_of(object);
+        if (!index) return false;
         object = index.get();
     }
     int overflow = 0;

@@ -88,6 +88,15 @@ template <ferry::detail::managed_struct Raw>
            PyCapsule_IsValid(capsule, used_capsule_name<DLManagedTensor>) != 0;
 }
 
+/// Raises a ValueError for a capsule that contains no struct, or no longer contains it.
+[[noreturn]] FERRY_COLD inline void raise_unusable(PyObject* capsule) {
+    raise(PyExc_ValueError,
+          is_consumed(capsule)
+              ? "the capsule has been consumed already; a capsule can be imported only once (R63): call __dlpack__ "
+                "again"
+              : "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor' (R60): call __dlpack__");
+}
+
 }  // namespace detail
 
 /// Returns a view of the tensor in a capsule, without consuming the capsule (R62). Requires the GIL.
@@ -120,12 +129,7 @@ template <ferry::detail::managed_struct Raw>
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
     if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::from_dlpack(raw);
     if (auto* const raw = detail::take<DLManagedTensor>(capsule)) return ferry::from_dlpack(raw, assumed);
-    if (detail::is_consumed(capsule))
-        raise(PyExc_ValueError,
-              "the capsule has been consumed already; a capsule can be imported only once (R63): call __dlpack__ "
-              "again");
-    raise(PyExc_ValueError,
-          "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor' (R60): call __dlpack__");
+    detail::raise_unusable(capsule);
 }
 
 /// Imports the tensor of a capsule like from_capsule, without an exception or a Python error. Requires the GIL.

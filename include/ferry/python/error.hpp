@@ -44,7 +44,7 @@ namespace detail {
 /// Removes the current Python error. Requires the GIL.
 ///
 /// \return  the exception, with its traceback
-[[nodiscard]] inline reference take_exception() noexcept {
+[[nodiscard]] FERRY_COLD inline reference take_exception() noexcept {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
@@ -58,7 +58,7 @@ namespace detail {
 /// Replaces the current Python error with a BufferError whose `__cause__` is the replaced error. Requires the GIL.
 ///
 /// \param text  message
-inline void replace_error(char const* text) noexcept {
+FERRY_COLD inline void replace_error(char const* text) noexcept {
     reference cause = detail::take_exception();
     reference const made{PyObject_CallFunction(PyExc_BufferError, "s", text)};
     if (!made) return;
@@ -70,7 +70,7 @@ inline void replace_error(char const* text) noexcept {
 /// BufferError, for `__dlpack__`, and from ValueError, for from_dlpack. Requires the GIL.
 ///
 /// \return  new reference; on failure null, with a Python error set
-[[nodiscard]] FERRY_HIDDEN inline PyObject* copy_needed_class() noexcept {
+[[nodiscard]] FERRY_HIDDEN FERRY_COLD inline PyObject* copy_needed_class() noexcept {
     static PyObject* cached = nullptr;  // never released, like all exception classes of extensions
     if (cached == nullptr) {
         reference bases{PyTuple_Pack(2, PyExc_BufferError, PyExc_ValueError)};
@@ -86,7 +86,7 @@ inline void replace_error(char const* text) noexcept {
 ///
 /// \param type  exception class
 /// \param text  message
-inline void set_error(PyObject* type, char const* text) noexcept {
+FERRY_COLD inline void set_error(PyObject* type, char const* text) noexcept {
     reference const message{PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace")};
     if (message) PyErr_SetObject(type, message.get());
 }
@@ -142,7 +142,7 @@ void register_exception(PyObject* type) noexcept {
 /// determines the Python class; see docs/python.md. A std::runtime_error of an adapter becomes a BufferError (the data
 /// cannot be exported), and a std::logic_error becomes a ValueError (an argument is invalid). `register_exception` adds
 /// classes. For an error_is_set, the Python error is kept. Must be called in a catch block. Requires the GIL.
-inline void translate_exception() noexcept {
+FERRY_COLD inline void translate_exception() noexcept {
     for (auto const* r = detail::registered_exception::last; r != nullptr; r = r->next)
         if (r->set(r->type)) return;
     try {

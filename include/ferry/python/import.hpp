@@ -54,7 +54,7 @@ struct imported {
 /// \param got   receives the tensor
 /// \return      false if there is no table
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
-[[nodiscard]] inline bool import_by_table(PyObject* x, published const& type, imported& got) {
+[[nodiscard, gnu::noinline]] inline bool import_by_table(PyObject* x, published const& type, imported& got) {
     auto const* const table = find_exchange_api(x, type);
     if (table == nullptr) return false;
     auto const& api = *table;
@@ -106,8 +106,8 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
 /// \param x  object
 /// \return   the device; std::nullopt if there is no such method or its result is not a device
 /// \throws error_is_set  an exception of the producer other than AttributeError
-[[nodiscard]] inline std::optional<device> dlpack_device_of(PyObject* x) {
-    reference const pair{call_python([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
+[[nodiscard, gnu::noinline]] inline std::optional<device> dlpack_device_of(PyObject* x) {
+    reference const pair = call_method_of(x, names().dlpack_device);
     if (!pair) {
         if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
         PyErr_Clear();
@@ -137,7 +137,8 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
 /// \throws error_is_set, error  BufferError if no table provides the current stream; an exception of the producer;
 ///                             errors of ferry::from_dlpack and of the back end
 template <class BackEnd>
-void copy_by_producer(PyObject* x, published const& type, request const& req, device at, BackEnd& b, imported& got) {
+FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request const& req, device at, BackEnd& b,
+                                 imported& got) {
     std::optional<stream_token> current;
     {
         kept_error const refusal;
@@ -174,8 +175,8 @@ void copy_by_producer(PyObject* x, published const& type, request const& req, de
 /// \param got   receives the tensor; the caller makes the copies that the producer did not
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack and copy_by_producer
 template <class T, class BackEnd>
-void import_by_dlpack(PyObject* x, published const& type, request const& given, std::optional<device> const& at,
-                      BackEnd& b, imported& got) {
+[[gnu::noinline]] void import_by_dlpack(PyObject* x, published const& type, request const& given,
+                                        std::optional<device> const& at, BackEnd& b, imported& got) {
     device const target = given.device.value_or(at.value_or(cpu));
     bool const copied_here = at && is_copied_here(*at, target, b);
     // No stream is passed for pinned memory, which PyTorch exports as CPU memory: the producer then waits (R49).
@@ -210,6 +211,15 @@ void import_by_dlpack(PyObject* x, published const& type, request const& given, 
                          (announced->type == device_type::cpu && requested && is_same_device(actual, *requested)));
 }
 
+/// Reports that the second of two exports of an object is on another device than the first.
+[[noreturn]] FERRY_COLD inline void fail_moved(device is, device was) {
+    ferry::detail::fail(errc::device, "from_dlpack",
+                        message{"the tensor is on "}
+                            << name(is.type) << ":" << is.id << ", expected " << name(was.type) << ":" << was.id
+                            << ", where the previous call of __dlpack__ exported it: __dlpack__ must export on the "
+                               "device of __dlpack_device__ (R37)");
+}
+
 /// Imports an object that is not a capsule. If the tensor is not on the GPU that `__dlpack_device__` announced, the
 /// producer had no stream of the actual GPU and may have queued a copy there, so the import is repeated for the actual
 /// device (R38). `__dlpack_device__` is called only if the request, the current stream of T or the back end depends on
@@ -225,7 +235,8 @@ void import_by_dlpack(PyObject* x, published const& type, request const& given, 
 /// \throws error_is_set, error  errors of import_by_dlpack and import_without_dlpack; errc::device if the device
 ///                             changes
 template <class T, class BackEnd>
-void import_producer(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
+[[gnu::noinline]] void import_producer(PyObject* x, published const& type, request const& req, BackEnd& b,
+                                       imported& got) {
     bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
     if (is_plain && import_by_table(x, type, got)) return;
     if (!has_dlpack(x, type)) return import_without_dlpack(x, type, b, got);
@@ -238,12 +249,7 @@ void import_producer(PyObject* x, published const& type, request const& req, Bac
     got = {};
     producer_cache::known().set_exports_gpu(Py_TYPE(x));
     import_by_dlpack<T>(x, type, req, actual, b, got);
-    if (device const dev = got.tensor.device(); !is_ordered(dev, actual, {}))
-        ferry::detail::fail(errc::device, "from_dlpack",
-                            message{"the tensor is on "}
-                                << name(dev.type) << ":" << dev.id << ", expected " << name(actual.type) << ":"
-                                << actual.id << ", where the previous call of __dlpack__ exported it: __dlpack__ must "
-                                                "export on the device of __dlpack_device__ (R37)");
+    if (device const dev = got.tensor.device(); !is_ordered(dev, actual, {})) fail_moved(dev, actual);
 }
 
 /// Imports a PyTorch tensor. Rejects tensors with properties that DLPack cannot represent.
@@ -256,7 +262,7 @@ void import_producer(PyObject* x, published const& type, request const& req, Bac
 /// \param got   receives the tensor; the caller makes the copies that the producer did not
 /// \throws error_is_set, error  BufferError with the fix; errors of import_producer
 template <class T, class BackEnd>
-void import_torch(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
+[[gnu::noinline]] void import_torch(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
     require_plain(x, type);
     // Shares the memory first: PyTorch reads it when it copies, and a wrapper without memory refuses copy=False with an
     // error that does not state the reason.

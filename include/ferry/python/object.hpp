@@ -78,4 +78,16 @@ class owned_object {
     PyObject* object_;
 };
 
+namespace detail {
+
+/// Calls a method without arguments. Requires the GIL.
+///
+/// \param object  object
+/// \param name    name of the method
+/// \return        the result; null with a Python error set
+[[nodiscard, gnu::noinline]] inline reference call_method_of(PyObject* object, PyObject* name) {
+    return reference{call_python([&] { return PyObject_CallMethodNoArgs(object, name); })};
+}
+
+}  // namespace detail
 }  // namespace ferry::inline v0::python

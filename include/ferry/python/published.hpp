@@ -36,7 +36,7 @@ struct published {
 /// \param type  type
 /// \return      the attributes found
 /// \throws error_is_set  an exception raised by the comparison of a key
-[[nodiscard]] inline published find_published(PyTypeObject* type) {
+[[nodiscard, gnu::noinline]] inline published find_published(PyTypeObject* type) {
     Py_XINCREF(type->tp_mro);
     reference const bases{type->tp_mro};
     Py_ssize_t const count = bases ? PyTuple_GET_SIZE(bases.get()) : 0;
@@ -76,7 +76,7 @@ struct published {
 /// \param name    name
 /// \return        the attribute; null, without a Python error, after an AttributeError
 /// \throws error_is_set  any other exception that the look-up raises
-[[nodiscard]] inline reference find_attribute(PyObject* object, PyObject* name) {
+[[nodiscard, gnu::noinline]] inline reference find_attribute(PyObject* object, PyObject* name) {
     reference found{call_python([&] { return PyObject_GetAttr(object, name); })};
     if (found) return found;
     if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};

@@ -21,7 +21,7 @@ namespace ferry::inline v0::python::detail {
 /// \param arguments  the producer and the values of the keywords
 /// \param keywords   tuple of the keywords, or null
 /// \return           the result; null with the error of the producer set
-[[nodiscard]] inline reference call_method(PyObject* x, PyObject* const* arguments, PyObject* keywords) {
+[[nodiscard, gnu::noinline]] inline reference call_method(PyObject* x, PyObject* const* arguments, PyObject* keywords) {
     if (PyObject* const method = producer_cache::known().method_of(Py_TYPE(x))) {
         Py_INCREF(method);
         reference const held{method};
@@ -39,8 +39,8 @@ namespace ferry::inline v0::python::detail {
 /// \param copy       `copy`
 /// \return           the result; null with the error of the producer set
 /// \throws error_is_set  MemoryError
-[[nodiscard]] inline reference call_dlpack(PyObject* x, PyObject* version, PyObject* stream, PyObject* dl_device,
-                                           PyObject* copy) {
+[[nodiscard]] FERRY_COLD inline reference call_dlpack(PyObject* x, PyObject* version, PyObject* stream,
+                                                      PyObject* dl_device, PyObject* copy) {
     auto const& known = names();
     PyObject* arguments[5] = {x, nullptr, nullptr, nullptr, nullptr};
     PyObject* keywords[4] = {};
@@ -106,18 +106,8 @@ template <class BackEnd>
 /// \param copied_here  whether ferry makes the copies; see is_copied_here
 /// \return             the result of the producer
 /// \throws error_is_set  an exception of the producer
-[[nodiscard]] inline reference request_capsule(PyObject* x, request const& given, std::optional<device> const& at,
-                                               bool copied_here) {
-    if (is_plain(given) && !copied_here) {
-        PyObject* const arguments[] = {x, names().version};
-        reference result = call_method(x, arguments, names().only_max_version);
-        if (result) return result;
-        if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
-        PyErr_Clear();
-        result = call_method(x, arguments, nullptr);
-        if (!result) throw error_is_set{};
-        return result;
-    }
+[[nodiscard]] FERRY_COLD inline reference request_whole(PyObject* x, request const& given,
+                                                        std::optional<device> const& at, bool copied_here) {
     request req = given;
     bool const is_implied = copied_here && at && req.stream.is_none();
     if (copied_here) {
@@ -170,6 +160,21 @@ template <class BackEnd>
         PyErr_Clear();
         result = call_dlpack(x, nullptr, nullptr, nullptr, nullptr);
     }
+    if (!result) throw error_is_set{};
+    return result;
+}
+
+/// Requests a capsule from `__dlpack__` like request_whole. A request for nothing but the current version passes only
+/// `max_version`.
+[[nodiscard, gnu::noinline]] inline reference request_capsule(PyObject* x, request const& req,
+                                                              std::optional<device> const& at, bool copied_here) {
+    if (!is_plain(req) || copied_here) return request_whole(x, req, at, copied_here);
+    PyObject* const arguments[] = {x, names().version};
+    reference result = call_method(x, arguments, names().only_max_version);
+    if (result) return result;
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
+    PyErr_Clear();
+    result = call_method(x, arguments, nullptr);
     if (!result) throw error_is_set{};
     return result;
 }

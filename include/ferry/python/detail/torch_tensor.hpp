@@ -15,7 +15,7 @@
 namespace ferry::inline v0::python::detail {
 
 /// Returns the truth value of a new reference; throws error_is_set for null.
-[[nodiscard]] inline bool is_true(reference answer) {
+[[nodiscard, gnu::noinline]] inline bool is_true(reference answer) {
     if (answer.get() == Py_False) return false;
     int const truth = answer ? call_python([&] { return PyObject_IsTrue(answer.get()); }) : -1;
     if (truth < 0) throw error_is_set{};
@@ -30,7 +30,8 @@ namespace ferry::inline v0::python::detail {
 /// \param name         name
 /// \param is_property  whether the name is a property rather than a method without arguments
 /// \return             result; on failure, null with a Python error set
-[[nodiscard]] inline reference ask_torch_base(PyObject* x, published const& type, PyObject* name, bool is_property) {
+[[nodiscard]] FERRY_COLD inline reference ask_torch_base(PyObject* x, published const& type, PyObject* name,
+                                                         bool is_property) {
     reference function{call_python([&] { return PyObject_GetAttr(type.torch_base, name); })};
     if (function && is_property)
         function = reference{call_python([&] { return PyObject_GetAttr(function.get(), names().get); })};
@@ -43,14 +44,14 @@ namespace ferry::inline v0::python::detail {
     })};
 }
 /// Returns the value of a property of a tensor; on failure, null with a Python error set.
-[[nodiscard]] inline reference torch_property(PyObject* x, published const& type, PyObject* name) {
+[[nodiscard, gnu::noinline]] inline reference torch_property(PyObject* x, published const& type, PyObject* name) {
     if (type.is_torch_subclass) return ask_torch_base(x, type, name, true);
     return reference{call_python([&] { return PyObject_GetAttr(x, name); })};
 }
 /// Calls a method of a tensor, without arguments, and returns its result; on failure, null with a Python error set.
-[[nodiscard]] inline reference call_torch(PyObject* x, published const& type, PyObject* name) {
+[[nodiscard, gnu::noinline]] inline reference call_torch(PyObject* x, published const& type, PyObject* name) {
     if (type.is_torch_subclass) return ask_torch_base(x, type, name, false);
-    return reference{call_python([&] { return PyObject_CallMethodNoArgs(x, name); })};
+    return call_method_of(x, name);
 }
 
 /// Rejects a tensor that requires a gradient, or whose memory holds the negated values. The exchange table exports both
@@ -92,12 +93,36 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 /// \return        integer; 0 after an exception, which is cleared
 /// \throws error_is_set  an exception that is not derived from `Exception`, such as KeyboardInterrupt; an exception of
 ///                       `__index__`
-[[nodiscard]] inline std::uint64_t to_address(reference result) {
+[[nodiscard]] FERRY_COLD inline std::uint64_t to_address(reference result) {
     long long value = 0;
     if (result) return to_integer(result.get(), value) ? static_cast<std::uint64_t>(value) : 0;
     if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
     PyErr_Clear();
     return 0;
+}
+
+/// Rejects a tensor with elements outside of the memory of its storage; see require_memory.
+///
+/// \param x        tensor
+/// \param type     protocols that the type of `x` publishes
+/// \param v        its export, without a copy
+/// \param address  address of the first element
+/// \throws error_is_set  BufferError; an exception raised by a method of the tensor
+/// \throws error         errors of ferry::validate
+FERRY_COLD inline void require_storage(PyObject* x, published const& type, tensor_view const& v,
+                                       std::uint64_t address) {
+    // An override may export another tensor.
+    if (type.overrides_torch && to_address(call_torch(x, type, names().data_ptr)) != address) return;
+    reference const storage{call_torch(x, type, names().untyped_storage)};
+    if (!storage) throw error_is_set{};
+    auto const begin = to_address(call_method_of(storage.get(), names().data_ptr));  // an exception without memory
+    if (begin == 0) raise(PyExc_BufferError, without_memory);
+    auto const size = to_address(call_method_of(storage.get(), names().nbytes)), offset = address - begin;
+    ferry::detail::byte_reach reach;
+    static_cast<void>(ferry::detail::check_reach(v, reach, {"from_dlpack", std::source_location::current()}));
+    if (offset >= size || reach.below > offset || reach.above > size - offset)
+        raise(PyExc_BufferError, "from_dlpack: elements of the tensor are beyond the end of its storage, which was "
+                                 "resized: import a tensor whose storage has all elements");
 }
 
 /// Rejects a tensor with elements outside of the memory of its storage (R23, R26, R32): the storage was shrunk, or it
@@ -112,28 +137,13 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 /// \param type        protocols that the type of `x` publishes
 /// \param v           its export, without a copy
 /// \param is_certain  whether the storage is queried for every address
-/// \throws error_is_set  BufferError; an exception raised by a method of the tensor
-/// \throws error         errors of ferry::validate
+/// \throws error_is_set, error  errors of require_storage
 inline void require_memory(PyObject* x, published const& type, tensor_view const& v, bool is_certain) {
     constexpr auto lowest_usual = std::uint64_t{1} << 46;
     auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(v.data()));
     if ((address >= lowest_usual && !is_certain) || !is_addressable(v.device().type) || v.is_empty()) [[likely]]
         return;
-    // An override may export another tensor.
-    if (type.overrides_torch && to_address(call_torch(x, type, names().data_ptr)) != address) return;
-    reference const storage{call_torch(x, type, names().untyped_storage)};
-    if (!storage) throw error_is_set{};
-    auto const ask = [&](PyObject* name) {
-        return to_address(reference{call_python([&] { return PyObject_CallMethodNoArgs(storage.get(), name); })});
-    };
-    auto const begin = ask(names().data_ptr);  // an exception for storage without memory
-    if (begin == 0) raise(PyExc_BufferError, without_memory);
-    auto const size = ask(names().nbytes), offset = address - begin;
-    ferry::detail::byte_reach reach;
-    static_cast<void>(ferry::detail::check_reach(v, reach, {"from_dlpack", std::source_location::current()}));
-    if (offset >= size || reach.below > offset || reach.above > size - offset)
-        raise(PyExc_BufferError, "from_dlpack: elements of the tensor are beyond the end of its storage, which was "
-                                 "resized: import a tensor whose storage has all elements");
+    require_storage(x, type, v, address);
 }
 
 /// Replaces the Python error that PyTorch set for a conjugated, quantized, sparse, opaque or meta tensor, because the
@@ -141,7 +151,7 @@ inline void require_memory(PyObject* x, published const& type, tensor_view const
 ///
 /// \param x     tensor
 /// \param type  protocols that the type of `x` publishes
-inline void explain_refusal(PyObject* x, published const& type) {
+FERRY_COLD inline void explain_refusal(PyObject* x, published const& type) {
     if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return;
     char const* why = nullptr;
     try {
