@@ -19,8 +19,9 @@
 #include <cuda/std/complex>
 #include <cuda/std/mdspan>
 #if __has_include(<rmm/device_buffer.hpp>)
-#include <rmm/cuda_stream_view.hpp>
 #include <rmm/device_buffer.hpp>
+#include <rmm/mr/cuda_async_memory_resource.hpp>
+#include <rmm/resource_ref.hpp>
 #endif
 #endif
 
@@ -48,7 +49,9 @@ static_assert(std::constructible_from<ferry::cuda::stream_ref, cudaStream_t>);
 static_assert(std::same_as<::cuda::std::mdspan<float, ::cuda::std::dims<2>>::element_type, float>);
 static_assert(dtype_of<::cuda::std::complex<float>> == data_type{type_code::complex, 64});
 #if __has_include(<rmm/device_buffer.hpp>)
-static_assert(std::constructible_from<rmm::cuda_stream_view, cudaStream_t>);
+static_assert(std::movable<rmm::device_buffer>);
+static_assert(memory_space<ferry::cuda::stream_resource_space<rmm::mr::cuda_async_memory_resource>>);
+static_assert(memory_space<ferry::cuda::stream_resource_space<rmm::device_async_resource_ref>>);
 #endif
 #endif
 
