@@ -179,11 +179,18 @@ class FERRY_VISIBLE error : public std::exception {
     /// \param api    name of the public function that reports the error; static storage
     /// \param text   description of the error, with the fix
     /// \param where  source location of the caller
-    error(errc code, char const* api, message const& text,
-          std::source_location where = std::source_location::current()) noexcept
+    FERRY_COLD error(errc code, char const* api, message const& text,
+                     std::source_location where = std::source_location::current()) noexcept
         : code_{code}, api_{api}, where_{where} {
         text_ << api << ": " << text.c_str();
     }
+
+    /// Copies an error. Does not allocate.
+    ///
+    /// \param other  error
+    FERRY_COLD error(error const& other) noexcept
+        : std::exception{other}, code_{other.code_}, api_{other.api_}, where_{other.where_}, text_{other.text_} {}
+    error& operator=(error const&) noexcept = default;
 
     /// Returns the error code.
     [[nodiscard]] errc code() const noexcept { return code_; }

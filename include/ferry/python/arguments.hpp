@@ -48,7 +48,7 @@ struct interned_names {
     delete made;
     throw error_is_set{};
 }
-[[nodiscard]] FERRY_HIDDEN inline interned_names const& names() {
+[[nodiscard, gnu::noinline]] FERRY_HIDDEN inline interned_names const& names() {
     static interned_names const* cached = nullptr;
     if (cached == nullptr) cached = make_names();
     return *cached;

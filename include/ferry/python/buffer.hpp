@@ -13,7 +13,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
 #include <ferry/tensor/layout.hpp>
-#include <ferry/tensor/make_managed.hpp>
+#include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
@@ -138,7 +138,10 @@ class owned_buffer {
                         buffer.strides != nullptr ? strides_view{strides, buffer.ndim} : strides_view{},
                         cpu,
                         buffer.readonly != 0 ? flags::read_only : flags::none};
-    return make_managed(std::move(owner), v);
+    ferry::detail::reporter const r{"ferry::make_managed", std::source_location::current()};
+    static_cast<void>(ferry::detail::check_view_by_call(v, r));
+    return ferry::detail::trusted::adopt(ferry::detail::make_valid_raw<DLManagedTensorVersioned>(
+        std::move(owner), ferry::detail::fixed_view{v}, v, cpu, v.flags(), version::current, r));
 }
 
 /// Implements `bf_getbuffer`: fills a buffer that describes a tensor. Pass the arguments of `bf_getbuffer`, and call
@@ -160,7 +163,7 @@ class owned_buffer {
         return -1;
     };
     auto const has = [flags](int wanted) { return (flags & wanted) == wanted; };
-    if (!ferry::detail::check_view(v, checked)) return refuse(checked.outcome.error().what());
+    if (!ferry::detail::check_view_by_call(v, checked)) return refuse(checked.outcome.error().what());
     if (!is_host_accessible(v.device()))
         return refuse((message{"the memory is on "} << name(v.device().type) << ":" << v.device().id
                                                     << ", and the buffer protocol describes host memory only: use "

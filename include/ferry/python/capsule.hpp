@@ -4,6 +4,7 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/flags.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/base/version.hpp>
@@ -13,6 +14,7 @@
 #include <ferry/tensor/view.hpp>
 
 #include <optional>
+#include <source_location>
 
 namespace ferry::inline v0::python {
 namespace detail {
@@ -82,6 +84,20 @@ template <ferry::detail::managed_struct Raw>
     return raw;
 }
 
+/// Consumes a capsule and validates its tensor.
+///
+/// \param capsule  capsule
+/// \param assumed  flags of a legacy tensor
+/// \param r        destination of the errors of ferry::from_dlpack
+/// \return         tensor; empty if the capsule contains no struct, or after an error that `r` records
+/// \throws error_is_set  the capsule could not be renamed, and is unchanged
+[[nodiscard, gnu::noinline]] inline managed_tensor take_tensor(PyObject* capsule, flags assumed,
+                                                               ferry::detail::reporter r) {
+    if (auto* const raw = take<DLManagedTensorVersioned>(capsule)) return ferry::detail::take<true>(raw, r);
+    if (auto* const raw = take<DLManagedTensor>(capsule)) return ferry::detail::take<true>(raw, r, assumed);
+    return {};
+}
+
 /// Returns whether an object is a DLPack capsule that has been consumed (R62).
 [[nodiscard]] inline bool is_consumed(PyObject* capsule) noexcept {
     return PyCapsule_IsValid(capsule, used_capsule_name<DLManagedTensorVersioned>) != 0 ||
@@ -127,9 +143,9 @@ template <ferry::detail::managed_struct Raw>
 /// \throws error  errors of ferry::from_dlpack; the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule, flags assumed = flags::read_only) {
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
-    if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::from_dlpack(raw);
-    if (auto* const raw = detail::take<DLManagedTensor>(capsule)) return ferry::from_dlpack(raw, assumed);
-    detail::raise_unusable(capsule);
+    auto tensor = detail::take_tensor(capsule, assumed, {"ferry::from_dlpack", std::source_location::current()});
+    if (!tensor) detail::raise_unusable(capsule);
+    return tensor;
 }
 
 /// Imports the tensor of a capsule like from_capsule, without an exception or a Python error. Requires the GIL.
@@ -143,8 +159,10 @@ template <ferry::detail::managed_struct Raw>
     constexpr auto api = "ferry::python::try_from_capsule";
     if (PyCapsule_CheckExact(capsule) == 0) return error{errc::argument, api, "not a capsule: call __dlpack__"};
     try {
-        if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::try_from_dlpack(raw);
-        if (auto* const raw = detail::take<DLManagedTensor>(capsule)) return ferry::try_from_dlpack(raw, assumed);
+        auto got = ferry::detail::attempt<managed_tensor>(
+            "ferry::from_dlpack", std::source_location::current(),
+            [=](ferry::detail::reporter r) { return detail::take_tensor(capsule, assumed, r); });
+        if (!got || *got) return got;
     } catch (error_is_set const&) {
         PyErr_Clear();
         return error{errc::argument, api, "the capsule could not be renamed (R62): call __dlpack__ again"};

@@ -41,7 +41,7 @@ namespace detail {
 /// \param name   name
 /// \param value  value
 /// \throws error_is_set  TypeError for an unknown name
-inline void set_argument(export_arguments& given, PyObject* name, PyObject* value) {
+[[gnu::noinline]] inline void set_argument(export_arguments& given, PyObject* name, PyObject* value) {
     auto const& known = names();
     auto const set = [&](auto matches) {
         PyObject** const slot = matches(known.max_version) ? &given.max_version
@@ -79,6 +79,22 @@ class held_argument {
 inline void require_keywords(Py_ssize_t positional) {
     if (positional != 0)
         raise(PyExc_TypeError, "__dlpack__() does not accept positional arguments: pass stream, max_version, dl_device and copy by name");
+}
+
+/// Converts the arguments of `__dlpack__`, of which at least one is present.
+///
+/// \param given  arguments
+/// \param asked  receives the converted arguments
+/// \throws error_is_set  see convert_arguments
+[[gnu::noinline]] inline void convert_present(export_arguments const& given, converted_arguments& asked) {
+    asked.req.copy = copy_from(given.copy);
+    // Reading max_version may run Python code that removes the other objects from the dict that holds them.
+    held_argument const device_held{given.dl_device}, stream_held{given.stream};
+    asked.req.max_version = version_from(given.max_version);
+    if (given.dl_device != Py_None)
+        asked.req.device =
+            device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
+    asked.stream = stream_number(given.stream);
 }
 
 }  // namespace detail
@@ -125,14 +141,10 @@ inline void require_keywords(Py_ssize_t positional) {
 /// \throws error_is_set  ValueError or TypeError for an invalid argument; an exception raised by `__index__`
 [[nodiscard]] inline converted_arguments convert_arguments(export_arguments const& given) {
     converted_arguments asked;
-    asked.req.copy = detail::copy_from(given.copy);
-    // Reading max_version may run Python code that removes the other objects from the dict that holds them.
-    detail::held_argument const device_held{given.dl_device}, stream_held{given.stream};
-    asked.req.max_version = detail::version_from(given.max_version);
-    if (given.dl_device != Py_None)
-        asked.req.device =
-            detail::device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
-    asked.stream = detail::stream_number(given.stream);
+    asked.req.max_version = version::legacy;
+    bool const has_arguments = given.stream != Py_None || given.max_version != Py_None || given.dl_device != Py_None ||
+                               given.copy != Py_None;
+    if (has_arguments) detail::convert_present(given, asked);
     return asked;
 }
 
@@ -184,10 +196,10 @@ template <class T, class BackEnd>
     auto& handle = ferry::detail::unwrapped(shared);
     static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
     auto const own = [&]<class Raw>(std::type_identity<Raw>, device to, flags bits, version max) {
-        return ferry::detail::own_shared<Raw, T>(handle, to, bits, max, r);
+        return ferry::detail::own_shared<Raw, T, true>(handle, to, bits, max, r);
     };
     auto const as = [&]<class Raw>(std::type_identity<Raw>) {
-        return make_capsule(ferry::detail::export_owned<Raw, T&>(own, d, view_of(handle), ready, releasing, r));
+        return make_capsule(ferry::detail::export_owned<Raw, T&, true>(own, d, view_of(handle), ready, releasing, r));
     };
     return d.stamp.is_legacy() ? as(std::type_identity<DLManagedTensor>{})
                                : as(std::type_identity<DLManagedTensorVersioned>{});

@@ -60,7 +60,7 @@ struct imported {
     auto const& api = *table;
     DLManagedTensorVersioned* raw = nullptr;
     if (call_python([&] { return api.managed_tensor_from_py_object_no_sync(x, &raw); }) != 0) throw error_is_set{};
-    got.tensor = ferry::from_dlpack(raw);
+    got.tensor = ferry::detail::take<true>(raw, {"ferry::from_dlpack", std::source_location::current()});
     device const dev = got.tensor.device();
     if (dev.type != device_type::cpu) got.ready_on = current_stream_of(api, dev);
     return true;

@@ -185,11 +185,19 @@ struct byte_reach {
     return examine(t, has(bits, flags::subbyte_padded), reach, r);
 }
 
+/// Validates a struct. Not inlined: one copy serves callers for which the size of the code is more important than the
+/// duration of a call.
+[[nodiscard, gnu::noinline]] inline bool check_tensor_by_call(DLTensor const& t, flags bits, reporter r) {
+    return check_tensor(t, bits, r);
+}
+
 /// Validates a foreign managed struct. Takes a pointer, because a reference to a struct of another major version, which
 /// may be smaller than DLManagedTensorVersioned, would not be valid (R2).
+template <bool ByCall = false>
 [[nodiscard]] inline bool check_managed(DLManagedTensorVersioned const* t, reporter r) {
-    return check_version({t->version.major, t->version.minor}, r) &&
-           check_tensor(t->dl_tensor, known(flags{t->flags}), r);
+    if (!check_version({t->version.major, t->version.minor}, r)) return false;
+    auto const bits = known(flags{t->flags});
+    return ByCall ? check_tensor_by_call(t->dl_tensor, bits, r) : check_tensor(t->dl_tensor, bits, r);
 }
 
 }  // namespace detail
@@ -266,6 +274,10 @@ namespace detail {
 /// Validates a view that an adapter or a caller passed.
 [[nodiscard]] FERRY_ALWAYS_INLINE bool check_view(tensor_view const& v, reporter r) {
     return has_strides(v) ? check_tensor(tensor_of(v), v.flags(), r) : report_stride_count(v, r);
+}
+/// Validates a view like check_view. Not inlined; see check_tensor_by_call.
+[[nodiscard, gnu::noinline]] inline bool check_view_by_call(tensor_view const& v, reporter r) {
+    return has_strides(v) ? check_tensor_by_call(tensor_of(v), v.flags(), r) : report_stride_count(v, r);
 }
 
 /// Validates a view, and sets `reach` to the reach of its elements.

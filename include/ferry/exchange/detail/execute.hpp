@@ -201,15 +201,16 @@ template <class BackEnd>
     return !copies || check_support(b, d.to, r);  // mutant: r40_reach_target
 }
 
-/// Carries out a decision for a tensor `v` that is ready on `ready_on`. Returns null on failure.
+/// Carries out a decision for a tensor `v` that is ready on `ready_on`. Returns null on failure. `Checked`: the caller
+/// has called `check_decision`.
 ///
 /// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share()` returns the
 /// struct for a decision to share. If `source` is not null, it owns `v`, which has been validated; otherwise, the
 /// caller keeps `v` alive until a queued copy has run.
-template <managed_struct Raw, class Array, class BackEnd, class Share>
+template <managed_struct Raw, class Array, bool Checked = false, class BackEnd, class Share>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
                                               BackEnd& b, Share share, reporter r, managed_tensor* source = nullptr) {
-    if (!check_decision(d, v.device(), b, r)) return nullptr;
+    if (!Checked && !check_decision(d, v.device(), b, r)) return nullptr;
     if (d.action == action::share) {
         // mutant: apply_wait_order
         if (d.wait == wait::order && !order_after(ready_on, v.device(), d, b, r)) return nullptr;

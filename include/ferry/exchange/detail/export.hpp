@@ -99,8 +99,9 @@ template <class Array>
     return true;
 }
 
-/// Returns a struct that owns `handle`, the result of `share` for an array of type `Array`; null on failure.
-template <managed_struct Raw, class Array, class Handle>
+/// Returns a struct that owns `handle`, the result of `share` for an array of type `Array`; null on failure. `ByCall`:
+/// calls check_view_by_call.
+template <managed_struct Raw, class Array, bool ByCall = false, class Handle>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_shared(Handle& handle, device to, flags bits, version max, reporter r) {
     // The handle may be read-only although the array is not.
     auto const described = describe(handle);
@@ -109,8 +110,9 @@ template <managed_struct Raw, class Array, class Handle>
     bool const is_lent = lends_read_only<std::remove_reference_t<Array>> && max.is_legacy();
     flags const own = is_lent ? v.flags() & ~flags::read_only : v.flags();
     if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(v.with_device(v.device(), own), r)) return nullptr;
+    if (!(ByCall ? check_view_by_call(v, r) : check_view(v, r))) return nullptr;
     bits |= own & flags::read_only;  // mutant: r11_weaker_handle
-    return make_raw<Raw>(std::move(handle), describe, to, bits, max, r);
+    return make_valid_raw<Raw>(std::move(handle), describe, v, to, bits, max, r);
 }
 
 /// Returns a struct that owns an rvalue, or the result of `share` for an lvalue; null on failure.
@@ -140,9 +142,10 @@ template <class Array>
     return true;
 }
 
-/// Exports an array of type `Array` with the view `v` as a struct of type `Raw`; returns null on failure.
+/// Exports an array of type `Array` with the view `v` as a struct of type `Raw`, as decided; returns null on failure.
+/// `Checked`: see `execute`.
 /// `own(std::type_identity<S>{}, to, bits, max)` returns a struct of type S that owns the array; called at most once.
-template <managed_struct Raw, class Array, class Own, class BackEnd>
+template <managed_struct Raw, class Array, bool Checked = false, class Own, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_owned(Own own, decision const& d, tensor_view const& v,
                                                     stream_token ready, BackEnd& b, reporter r) {
     using T = std::remove_cvref_t<Array>;
@@ -157,10 +160,10 @@ template <managed_struct Raw, class Array, class Own, class BackEnd>
             auto source = trusted::adopt(
                 own(std::type_identity<DLManagedTensorVersioned>{}, v.device(), v.flags(), version::current));
             if (!source) return nullptr;
-            return execute<Raw, T>(d, trusted::view(source), ready, b, share, r, &source);
+            return execute<Raw, T, Checked>(d, trusted::view(source), ready, b, share, r, &source);
         }
     }
-    return execute<Raw, T>(d, v, ready, b, share, r);
+    return execute<Raw, T, Checked>(d, v, ready, b, share, r);
 }
 
 /// Exports an array as a struct of type `Raw`; returns null on failure.

@@ -23,17 +23,21 @@
 namespace ferry::inline v0::detail {
 
 /// Implements from_dlpack and try_from_dlpack for a struct, which it owns; returns an empty object on failure.
+/// `ByCall`: calls check_tensor_by_call.
+template <bool ByCall = false>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor take(DLManagedTensorVersioned* raw, reporter r) {
     raw_owner owner{raw};
     bool const is_valid = raw != nullptr
-                              ? check_managed(raw, r)
+                              ? check_managed<ByCall>(raw, r)
                               : report(r, errc::null_struct, "the DLManagedTensorVersioned* is null: pass a struct");
     return is_valid ? trusted::adopt(owner.release()) : managed_tensor{};
 }
+template <bool ByCall = false>
 [[nodiscard]] inline managed_tensor take(DLManagedTensor* raw, reporter r, flags assumed = flags::read_only) {
     raw_owner owner{raw};
+    auto const check = ByCall ? check_tensor_by_call : check_tensor;
     bool const is_valid = raw != nullptr
-                              ? check_tensor(raw->dl_tensor, assumed, r)
+                              ? check(raw->dl_tensor, assumed, r)
                               : report(r, errc::null_struct, "the DLManagedTensor* is null: pass a struct");
     if (!is_valid) return {};
     tensor_view const v{raw->dl_tensor, assumed};
