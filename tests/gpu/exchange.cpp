@@ -29,46 +29,53 @@ struct ferry::array_traits<ahead> {
     static cuda::event_ref ready_on(ahead const& a) { return cuda::event_ref{a.ready}; }
 };
 
+namespace {
+
+/// An array that its stream writes after `first` opens; the stream's later work waits for `next`.
+struct prefetched {
+    explicit prefetched(ferry::device where) : memory{make_poisoned(where, {1000})} {}
+    [[nodiscard]] ahead array() const { return {memory, ready.get()}; }
+
+    gpu_array memory;
+    test_stream stream;
+    ferry::cuda::event ready;
+    gate first{(load_kernels(), stream.get())};
+    bool const is_queued = [this] {
+        iota(memory.first(), memory.size(), stream.get());
+        ready.record(stream.get());
+        return true;
+    }();
+    gate next{stream.get()};
+};
+
+}  // namespace
+
 TEST_CASE("cuda R43: an export waits for the event of the array, and not for later work on its stream") {
     for (auto const where : cuda_memory)
         for (auto const policy : {copy_policy::if_needed, copy_policy::always}) {
             if (where == pinned && policy == copy_policy::always) continue;  // the host copies
-            test_stream const theirs, ours;
-            auto const array = make_poisoned(where, {1000});
-            load_kernels();
-            ferry::cuda::event ready;
-            gate first{theirs.get()};
-            iota(array.first(), array.size(), theirs.get());
-            ready.record(theirs.get());
-            gate next{theirs.get()};
-            auto const got = ferry::to_dlpack(ahead{array, ready.get()}, {.copy = policy, .stream = ours.token()},
-                                              ferry::cuda::system);
-            CHECK_GATED(!first.is_open());
-            first.open();
+            test_stream const ours;
+            prefetched work{where};
+            auto const got = ferry::to_dlpack(work.array(), {.copy = policy, .stream = ours.token()}, ferry::cuda::system);
+            CHECK_GATED(!work.first.is_open());
+            work.first.open();
             ours.finish();
-            CHECK_GATED(!next.is_open());
-            next.open();  // the release of managed memory synchronises the device
+            CHECK_GATED(!work.next.is_open());
+            work.next.open();  // the release of managed memory synchronises the device
             CHECK(is_iota(got.view()));
         }
 }
 
 TEST_CASE("cuda R48: the host waits for the event of an array that is copied to the CPU; a null event is refused") {
-    test_stream const theirs;
-    auto const array = make_poisoned(gpu, {1000});
-    load_kernels();
-    ferry::cuda::event ready;
-    gate first{theirs.get()};
-    iota(array.first(), array.size(), theirs.get());
-    ready.record(theirs.get());
-    gate next{theirs.get()};
+    prefetched work{gpu};
     {
-        opener const later{first};
-        auto const here = ferry::to_host(ahead{array, ready.get()}, ferry::cuda::system);
+        opener const later{work.first};
+        auto const here = ferry::to_host(work.array(), ferry::cuda::system);
         CHECK(is_iota_on_host(here.view()));
     }
-    CHECK_GATED(!next.is_open());
-    next.open();
-    fails(errc::argument, [&] { (void)ferry::to_dlpack(ahead{array, nullptr}, {}, ferry::cuda::system); },
+    CHECK_GATED(!work.next.is_open());
+    work.next.open();
+    fails(errc::argument, [&] { (void)ferry::to_dlpack(ahead{work.memory, nullptr}, {}, ferry::cuda::system); },
           {"the cudaEvent_t is null"});
 }
 
