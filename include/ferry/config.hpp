@@ -74,9 +74,9 @@
 #define FERRY_HAS_EXCEPTIONS 0
 #endif
 
-// Deletes an overload of a function that throws and of its `try_` form, with one message. The last arguments precede
-// `void` in the declarations: a template header, or `inline`. GCC prints the line with the names, so keep the message
-// on that line. Without exceptions, only the `try_` form is declared.
+// Deletes an overload of a function that throws and of its `try_` form, with one message. The variadic arguments, such
+// as a template header or `inline`, precede `void` in the declarations. GCC prints the line with the names, so keep the
+// message on that line. Without exceptions, only the `try_` form is declared.
 #if FERRY_HAS_EXCEPTIONS
 #define FERRY_DELETED_BOTH(name, try_name, parameters, cure, ...) \
     __VA_ARGS__ void name parameters FERRY_DELETED(cure);         \
@@ -86,8 +86,8 @@
     __VA_ARGS__ void try_name parameters FERRY_DELETED(cure)
 #endif
 
-// For deleted overloads that only Clang selects: it discards an overload when the conversion of a member of a braced
-// argument is deleted, and GCC does not.
+// For deleted overloads that only Clang needs. If the conversion of a member of a braced argument is deleted, Clang
+// discards the overload and selects the deleted one. GCC keeps the overload and reports the deleted conversion.
 #if defined(__clang__)
 #define FERRY_DELETED_BRACED(...) FERRY_DELETED_BOTH(__VA_ARGS__)
 #else

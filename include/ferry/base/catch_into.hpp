@@ -23,7 +23,8 @@ namespace ferry::inline v0 {
 template <std::invocable F>
 bool catch_into(errc& code, message& text, F&& f) noexcept {
     static_assert(std::is_void_v<std::invoke_result_t<F>>,
-                  "ferry: the function of ferry::catch_into must return nothing: write its result through a reference");
+                  "ferry: the function passed to ferry::catch_into must return void: write its result through a "
+                  "reference");
     code = errc::ok;
     text = {};
     try {

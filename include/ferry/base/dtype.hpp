@@ -14,7 +14,7 @@
 
 namespace ferry::inline v0 {
 
-/// Type codes, with the values of `DLDataTypeCode` (R16).
+/// Type codes, with the values of `DLDataTypeCode` (R16). `bcomplex` is not yet in a released DLPack header.
 enum class type_code : std::uint8_t {
     int_ = abi::code::int_,
     uint = abi::code::uint,
@@ -135,7 +135,7 @@ struct data_type {
 /// Returns the lowest minor version of DLPack 1.x with which a data type can be exported (R4).
 ///
 /// \param t  data type
-/// \return   0 for the codes of DLPack 1.0; 1 for later codes
+/// \return   0 for the codes of DLPack 1.0; 1 for later codes, including bcomplex, which no released version defines
 [[nodiscard]] constexpr std::uint32_t minor_needed(data_type t) noexcept {
     return t.code >= type_code::float8_e3m4 ? 1u : 0u;
 }

@@ -44,7 +44,7 @@ class inplace_dims {
     static_assert(MaxRank >= 0, "ferry: the maximum rank must not be negative");
 
    public:
-    /// Constructs an empty list: extents of rank 0, or compact row-major strides.
+    /// Constructs an empty list: extents of rank 0, or, as the strides of an inplace_view, compact row-major strides.
     constexpr inplace_dims() = default;
     /// Constructs a list of integers: `{rows, columns}`.
     ///
@@ -139,7 +139,7 @@ class inplace_dims {
             return report(r, errc::overflow,
                           message{"the value of dimension "}
                               << rank_ << " is " << static_cast<std::uint64_t>(extent.value)
-                              << ", expected at most the maximum of std::int64_t (R32): pass an initialised extent");
+                              << ", expected at most the maximum of std::int64_t (R32): pass a value that fits");
         values_[rank_++] = extent.value;
         return true;
     }

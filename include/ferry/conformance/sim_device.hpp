@@ -138,7 +138,7 @@ class sim_device {
         blocks_.push_back(made);
         return memory{std::move(made)};
     }
-    /// Queues a copy, or completes it before returning when `on` names no stream or the source is host memory.
+    /// Queues a copy. If `on` names no stream, or the source is host memory, completes the copy before returning.
     ///
     /// \param plan  copy plan
     /// \param dst   destination

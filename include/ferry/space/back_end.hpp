@@ -35,8 +35,8 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 ///
 /// - `reaches(device)`: returns whether the back end can allocate on the device and copy to and from it.
 /// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.
-/// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or completes it before returning when `on` names no
-///   stream. On return, source memory of type cpu may be reused; the destination is complete when the work queued on
+/// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on` or, if `on` names no stream, completes it before
+///   returning. On return, source memory of type cpu may be reused; the destination is complete when the work queued on
 ///   `on` has run. May return a bool: true means that the copy is complete. On failure, nothing is queued.
 /// - `order(from, to)`: makes later work on `to` wait for all work that is already queued on `from`. Does not block the
 ///   host.

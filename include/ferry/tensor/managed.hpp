@@ -126,8 +126,8 @@ class managed_tensor {
     // clang-format on
     /// Releases ownership.
     ///
-    /// \return  unchanged struct; null when empty. The caller must call its deleter, unless NULL (R5), exactly once
-    ///          (R62, R68).
+    /// \return  unchanged struct; null when empty. The caller must call its deleter exactly once (R62, R68), unless
+    ///          the deleter is NULL (R5).
     [[nodiscard]] DLManagedTensorVersioned* release() noexcept { return std::exchange(raw_, nullptr); }
     /// Transfers ownership to a new legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///

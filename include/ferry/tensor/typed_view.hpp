@@ -33,7 +33,7 @@ template <class T, int Rank = dynamic_rank, access_from Access = access_from::ho
 class typed_view : private detail::refused_arguments<Rank, Access == access_from::host> {
     using refused = detail::refused_arguments<Rank, Access == access_from::host>;
     static_assert(element<T>, "ferry: this element type has no data type: specialise ferry::dtype_traits<T>");
-    static_assert(Rank >= dynamic_rank, "Rank must be a number of dimensions, or ferry::dynamic_rank");
+    static_assert(Rank >= dynamic_rank, "ferry: Rank must be at least 0, or ferry::dynamic_rank");
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
                   "ferry::dtype_traits<T>::value must have as many bits as T");
     static_assert(!packed_type<T> || dtype_of<T>.lanes == 1,

@@ -38,8 +38,8 @@ template <int Rank, class First, class... Rest, class F>
 constexpr decltype(auto) visit_checked(tensor_view const& v, F& f) {
     using returned = std::invoke_result_t<F&, typed_view<First, Rank>>;
     static_assert((std::is_same_v<returned, std::invoke_result_t<F&, typed_view<Rest, Rank>>> && ...),
-                  "ferry: the function of ferry::visit must return the same type for every element type: state it, as "
-                  "in [](auto const& v) -> double { … }");
+                  "ferry: the function passed to ferry::visit must return the same type for every element type: state "
+                  "the return type, as in [](auto const& v) -> double { … }");
     if constexpr (sizeof...(Rest) > 0)
         if (v.dtype() != dtype_of<First>) return visit_checked<Rank, Rest...>(v, f);
     return static_cast<returned>(f(typed_view<First, Rank>{checked_by_as{}, v}));
