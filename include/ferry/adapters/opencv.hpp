@@ -129,7 +129,8 @@ struct shaped_traits<cv::Mat> {
     static bool owns(cv::Mat const& m) noexcept { return m.u != nullptr; }
 
     /// Imports a tensor without a copy. The matrix owns the tensor on success; on failure the tensor has been released.
-    /// For at least 3 dimensions, a last dimension of 2 to CV_CN_MAX elements becomes the channels if it is dense.
+    /// If the tensor has at least 3 dimensions, and the last one has 2 to CV_CN_MAX elements without gaps between or
+    /// after them, the last dimension becomes the channels.
     ///
     /// \param m  tensor in host-accessible memory
     /// \return   matrix that shares the elements

@@ -32,10 +32,11 @@ namespace ferry::inline v0 {
 /// - `owns`: false when the elements belong to another object, as for a std::span (D13); or `bool owns(Owner const&)`,
 ///   when only some arrays own their elements
 /// - `device device(Owner const&)`: device of the elements; host memory when absent
-/// - `stream_token ready_on(Owner const&)`: as in `array_traits<T>`, also with an event as return value; for handles to
-///   device memory
-/// - `Owner adopt(managed_tensor)`, `Owner adopt(managed_tensor, stream_token)` and
-///   `Owner allocate(data_type, shape_view, device)`, also with a stream_token: as in `array_traits<T>`
+/// - `stream_token ready_on(Owner const&)`: as in `array_traits<T>`, for handles to device memory; may also return an
+///   event
+/// - `Owner adopt(managed_tensor)`, `Owner adopt(managed_tensor, stream_token)`,
+///   `Owner allocate(data_type, shape_view, device)` and `Owner allocate(data_type, shape_view, device, stream_token)`:
+///   as in `array_traits<T>`
 template <class Owner>
 struct shaped_traits;
 

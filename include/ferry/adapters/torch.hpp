@@ -139,7 +139,7 @@ struct array_traits<at::Tensor> {
         // The address of a tensor without memory is NULL plus the storage offset, which `validate` cannot detect.
         if (t.numel() != 0 && t.has_storage()) {
             if (t.storage().data() == nullptr)
-                fail_torch(errc::null_data, "has elements and no memory: its storage was resized to 0, or it is a "
+                fail_torch(errc::null_data, "has elements but no memory: its storage was resized to 0, or it is a "
                                             "ZeroTensor: export a tensor with memory");
             if (at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize(),
                                                  static_cast<std::size_t>(t.storage_offset())) > t.storage().nbytes())

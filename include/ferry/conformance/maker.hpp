@@ -10,10 +10,11 @@
 namespace ferry::inline v0::conformance {
 
 /// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major order, are 1, 2, 3, …
-/// (true for bool; the real parts of complex numbers; an adjacent value if a floating-point type cannot represent the
-/// number). Opaque handles, vectors, and elements of type float8_e3m4 or float128 or of fewer than 8 bits may have any
-/// value, because the kit does not read them. May throw any exception for a shape that the library does not support;
-/// the kit then skips the shape. No particular rank or layout is required.
+/// For bool, all elements are true. For complex types, these numbers are the real parts. If a floating-point type
+/// cannot represent a number, the element has an adjacent value. Opaque handles, vectors, and elements of type
+/// float8_e3m4 or float128 or of fewer than 8 bits may have any value, because the kit does not read them. May throw
+/// any exception for a shape that the library does not support; the kit then skips the shape. No particular rank or
+/// layout is required.
 template <class Make, class Array>
 concept makes_shapes = requires(Make& make, shape_view shape) {
     { make(shape) } -> std::same_as<Array>;

@@ -69,8 +69,8 @@ namespace ferry::inline v0 {
                                            [=](detail::reporter r) { return detail::take(raw, r, assumed); });
 }
 
-/// Imports a managed_tensor. After the export, its producer cannot order streams, so the caller passes the stream on
-/// which the data is ready.
+/// Imports a managed_tensor. Its producer has already exported it and can no longer order streams, so the caller passes
+/// the stream on which the data is ready.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param tensor    tensor; consumed on success, unchanged on failure before `adopt`

@@ -31,8 +31,8 @@ struct request {
     /// The newest version that the consumer supports; version::legacy requests the unversioned struct (R57).
     version max_version = version::current;
     /// The layout of a copy that ferry makes: layout::strided keeps the order of a dense source where possible (see
-    /// to_dlpack), and layout::contiguous is row-major. Does not cause a copy, except with copy_policy::always and
-    /// layout::contiguous, if the producer has made a copy in another order.
+    /// to_dlpack), and layout::contiguous is row-major. Does not cause a copy, with one exception: with
+    /// copy_policy::always and layout::contiguous, ferry copies again if the producer's copy has another order.
     ferry::layout layout = ferry::layout::strided;
 };
 

@@ -148,7 +148,7 @@ template <ferry::detail::managed_struct Raw>
     return tensor;
 }
 
-/// Imports the tensor of a capsule like from_capsule, without an exception or a Python error. Requires the GIL.
+/// Imports the tensor of a capsule as from_capsule does, but neither throws nor sets a Python error. Requires the GIL.
 ///
 /// \param capsule  any object; left unchanged unless it is a DLPack capsule that has not been consumed
 /// \param assumed  flags of a legacy tensor, as for from_capsule

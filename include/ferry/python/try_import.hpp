@@ -33,7 +33,7 @@ namespace detail {
     if (raised != nullptr) *raised = take_exception();
     PyErr_Clear();
     return error{is_memory ? errc::out_of_memory : errc::foreign_exception, api,
-                 "the producer raised a Python exception: pass a reference for the exception, or call from_python", where};
+                 "the producer raised a Python exception: pass `raised` to receive it, or call from_python", where};
 }
 
 /// Returns the error for the current C++ exception, and removes the Python error. Must be called in a catch block.
@@ -61,9 +61,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Imports a Python object as a C++ array like from_python, without an exception, for callers that try several types or
-/// overloads. No Python error is set on return. For an object without a protocol and for a capsule that cannot be used,
-/// no C++ exception is thrown internally either.
+/// Imports a Python object as a C++ array as from_python does, but without throwing. Intended for callers that try
+/// several types or overloads. No Python error is set on return. For an object without a protocol and for a capsule
+/// that cannot be used, no C++ exception is thrown internally either.
 ///
 /// Requires the GIL, and releases it during waits, device copies and large host copies. No Python error may be set at
 /// the time of the call. After a failure, an imported tensor has been released exactly once, and a capsule that was not
