@@ -123,7 +123,8 @@ class owned_buffer {
     for (int i = 0; i < buffer.ndim; ++i) {
         if (buffer.suboffsets != nullptr && buffer.suboffsets[i] >= 0)
             raise(PyExc_BufferError,
-                  "from_buffer: the elements are found through pointers (suboffsets): copy them to a contiguous array");
+                  "from_buffer: the elements are accessed through pointers (suboffsets): copy them to a contiguous "
+                  "array");
         shape[i] = buffer.shape[i];
         if (buffer.strides == nullptr) continue;
         bool const is_used = !is_empty && shape[i] != 1;  // R26, R27
@@ -153,8 +154,9 @@ class owned_buffer {
 /// \param out       buffer
 /// \param flags     request of the consumer, a combination of PyBUF_ flags
 /// \return          0; on failure -1 with a Python error set: MemoryError, or BufferError for memory that the host
-///                  cannot access, a data type without a format (such as bfloat16), an invalid view, or a request for
-///                  a writable buffer of read-only memory, another layout, or a format without a shape
+///                  cannot access, a data type without a format (such as bfloat16), an invalid view, a request for a
+///                  writable buffer of read-only memory, a request for a layout that the tensor does not have, or a
+///                  request for a format without a shape
 [[nodiscard]] inline int get_buffer(tensor_view const& v, PyObject* exporter, Py_buffer* out, int flags) noexcept {
     *out = {};
     ferry::detail::record checked{"get_buffer", std::source_location::current()};
@@ -176,7 +178,7 @@ class owned_buffer {
                                                                                  "elements")
                           .c_str());
     if (has(PyBUF_WRITABLE) && v.is_read_only())
-        return refuse("a writable buffer was requested, and the tensor is read-only (R11): copy the tensor");
+        return refuse("a writable buffer was requested, but the tensor is read-only (R11): copy the tensor");
     bool const fits = (!has(PyBUF_C_CONTIGUOUS) || v.is_contiguous()) &&
                       (!has(PyBUF_F_CONTIGUOUS) || v.is_contiguous(contiguity::column_major)) &&
                       (!has(PyBUF_ANY_CONTIGUOUS) || v.is_contiguous(contiguity::either)) &&

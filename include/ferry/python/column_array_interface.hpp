@@ -83,15 +83,15 @@ template <class DeviceOf, class BackEnd>
     if (mask->type == dtype_of<std::int8_t>) mask->type = dtype_of<std::uint8_t>;  // a flag is any value other than 0
     if (!are_bits && mask->type != dtype_of<bool> && mask->type != dtype_of<std::uint8_t>)
         raise(PyExc_BufferError,
-              "__cuda_array_interface__: the mask has another type: expected bits ('<t1'), bools ('|b1') or bytes "
-              "('|u1'): compare the mask with 0");
+              "__cuda_array_interface__: the mask has an unsupported type: expected bits ('<t1'), bools ('|b1') or "
+              "bytes ('|u1'): compare the mask with 0");
     order_or_wait(array->ready.on_device(dev), on, b);
     order_or_wait(mask->ready.on_device(dev), on, b);
     if (!are_bits) return from_tensors(tensor_of(x, *array), tensor_of(array->mask.get(), *mask), b, on, where);
     if (array->type.code == type_code::bool_)
         raise(PyExc_BufferError,
-              "__cuda_array_interface__: the mask of bools is made of bits ('<t1'): expected bools ('|b1') or bytes "
-              "('|u1'): unpack the mask");
+              "__cuda_array_interface__: the mask of an array of bools consists of bits ('<t1'): expected bools "
+              "('|b1') or bytes ('|u1'): unpack the mask");
     auto const format = ferry::detail::format_of(array->type);
     if (array->shape.size() != 1 || format.empty())
         return from_tensors(tensor_of(x, *array), {}, b, on, where);  // reports the rank or the data type

@@ -23,8 +23,9 @@ namespace ferry::inline v0::python {
 ///            and of its mask. Without a stream, the function waits for the pending work
 /// \return    the column; std::nullopt if the object has no `__cuda_array_interface__`
 /// \throws error_is_set  BufferError: big-endian elements, a type without a DLPack data type, strides that are not
-///                       multiples of the element size, a mask of another type, a mask of bits for bools, or a mask
-///                       that has a mask;  ValueError: a malformed interface;  an exception raised by the attribute
+///                       multiples of the element size, a mask of an unsupported type, a mask of bits for an array of
+///                       bools, or a mask that has a mask;  ValueError: a malformed interface;  an exception raised by
+///                       the attribute
 /// \throws error         errc::rank or dtype: not a one-dimensional array of numbers or bools;  shape: the mask does
 ///                       not have one flag for each element;  device: the mask is on another device;  null_data: a null
 ///                       address;  foreign_pointer: not CUDA memory;  no_driver: no CUDA driver;  no_backend: the back

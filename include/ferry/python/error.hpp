@@ -76,7 +76,7 @@ FERRY_COLD inline void replace_error(char const* text) noexcept {
         reference bases{PyTuple_Pack(2, PyExc_BufferError, PyExc_ValueError)};
         if (!bases) return nullptr;
         cached = PyErr_NewExceptionWithDoc("ferry.CopyNeededError",
-                                           "copy=False was requested, and a copy is needed.", bases.get(), nullptr);
+                                           "copy=False was requested, but a copy is needed.", bases.get(), nullptr);
     }
     Py_XINCREF(cached);
     return cached;
@@ -126,8 +126,8 @@ bool set_registered(PyObject* type) noexcept {
 /// repeat the call with fewer keywords after a TypeError (R52, R58).
 ///
 /// \tparam E    exception type with `what()`, such as a class derived from std::exception
-/// \param type  exception class; retained until another class is registered for E, which does not change the precedence
-///              of E
+/// \param type  exception class; retained until another class is registered for E. Registering another class does not
+///              change the precedence of E
 template <class E>
     requires requires(E const& e, char const*& text) { text = e.what(); }
 void register_exception(PyObject* type) noexcept {

@@ -322,7 +322,7 @@ void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
     return req.copy == copy_policy::never && got.is_copied() && PyCapsule_CheckExact(x) == 0;
 }
 inline constexpr char const* copied_text =
-    "copy=False was requested, and the producer copied (R54): request copy=None";
+    "copy=False was requested, but the producer made a copy (R54): request copy=None";
 
 /// Returns whether a tensor satisfies a request, so that no copy and no wait remains.
 ///

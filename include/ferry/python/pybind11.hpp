@@ -121,8 +121,8 @@ template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 type_caster<ferry::typed_view<T, Rank, Access, Layout>>& load_type(
     type_caster<ferry::typed_view<T, Rank, Access, Layout>>& caster, handle const&) {
     static_assert(!std::is_same_v<T, T>,
-                  "ferry: a typed_view is valid only during the call: containers and pybind11::cast take "
-                  "ferry::managed_tensor");
+                  "ferry: a typed_view is valid only during the call: use ferry::managed_tensor in containers and with "
+                  "pybind11::cast");
     return caster;
 }
 
@@ -130,8 +130,8 @@ type_caster<ferry::typed_view<T, Rank, Access, Layout>>& load_type(
 template <class T, int Rank, ferry::access_from Access, ferry::layout Layout, class Allocator>
 struct type_caster<std::vector<ferry::typed_view<T, Rank, Access, Layout>, Allocator>> {
     static_assert(!std::is_same_v<T, T>,
-                  "ferry: a typed_view is valid only during the call: containers and pybind11::cast take "
-                  "ferry::managed_tensor");
+                  "ferry: a typed_view is valid only during the call: use ferry::managed_tensor in containers and with "
+                  "pybind11::cast");
 };
 
 /// Accepts an argument with options.

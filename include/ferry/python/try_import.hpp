@@ -51,7 +51,7 @@ namespace detail {
     } catch (error const& e) {
         return e;
     } catch (std::bad_alloc const&) {
-        return error{errc::out_of_memory, api, "an allocation failed: free memory", where};
+        return error{errc::out_of_memory, api, "an allocation failed: release some memory", where};
     } catch (std::exception const& e) {
         return error{errc::foreign_exception, api, e.what(), where};
     } catch (...) {
