@@ -16,5 +16,5 @@
 #include <cuda_runtime_api.h>
 
 #if CUDART_VERSION < 13000
-#error "ferry/cuda needs CUDA Toolkit 13.0 or later, got an older one: put the include directory of a newer one first"
+#error "ferry/cuda needs CUDA Toolkit 13.0 or later, got an older one: put the include directory of a newer toolkit first on the include path"
 #endif

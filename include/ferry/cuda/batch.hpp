@@ -1,4 +1,4 @@
-// ferry: copies many scattered pieces in one call of cudaMemcpyBatchAsync.
+// ferry: copies many scattered pieces in one call to cudaMemcpyBatchAsync.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -83,8 +83,8 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 
 }  // namespace detail
 
-/// Copies scattered pieces of device, pinned or managed memory with one call of cudaMemcpyBatchAsync. Takes less than
-/// half the time of one cudaMemcpyAsync call per piece (docs/cuda.md, "Measurements"); for many small pieces,
+/// Copies scattered pieces of device, pinned or managed memory with one call to cudaMemcpyBatchAsync. This takes less
+/// than half as long as copying each piece with cudaMemcpyAsync (docs/cuda.md, "Measurements"); for many small pieces,
 /// `pack_pieces` (pack.hpp) is faster.
 ///
 /// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The driver does

@@ -11,13 +11,14 @@
 namespace ferry::inline v0::cuda {
 
 /// Queries the driver for the device of the memory at an address. This device may differ from the device in a DLTensor
-/// (R38), and its id from the id 0 that exports of pinned and managed memory contain (R35). Does not synchronise.
+/// (R38). For pinned and managed memory, its id may differ from the id in an export, which is 0 (R35). Does not
+/// synchronise.
 ///
 /// \param p      any address
 /// \param where  source location reported by errors
 /// \return       cpu for pageable memory; cuda_host, cuda_managed or cuda with the id of the device
-/// \throws error  errc::device for memory of a context other than the primary context of its device, which the runtime
-///                cannot use; errc::no_driver; errors of CUDA
+/// \throws error  errc::device for memory of a context other than the primary context of its device, which is memory
+///                that the runtime cannot use; errc::no_driver; errors of CUDA
 [[nodiscard]] inline device device_of_pointer(void const* p,
                                               std::source_location where = std::source_location::current()) {
     cudaPointerAttributes facts{};

@@ -267,9 +267,9 @@ class opened_allocation {
 };
 
 /// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`). Borrows another back
-/// end and forwards all other operations to it. Exported and opened memory may outlive this object. Copies of this
-/// object share its events. All objects of a program share the mappings of pool memory (sharing_options::pools). As
-/// thread-safe as the other back end.
+/// end, to which it forwards all operations except those for sharing. Exported and opened memory may outlive this
+/// object. Copies of this object share its events. All objects of a program share the mappings of pool memory
+/// (sharing_options::pools). As thread-safe as the borrowed back end.
 ///
 /// How memory is shared depends on its kind:
 ///

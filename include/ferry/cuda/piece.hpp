@@ -7,7 +7,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// One of the copies that a call of `copy_batch` or `pack_pieces` executes. In a call, no destination may overlap
+/// One of the copies that a call to `copy_batch` or `pack_pieces` executes. In a call, no destination may overlap
 /// another destination or a source.
 struct piece {
     void* dst;          ///< destination

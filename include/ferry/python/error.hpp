@@ -122,7 +122,7 @@ bool set_registered(PyObject* type) noexcept {
 /// the classes that ferry assigns. Does not apply to the allocator of the exchange table, which must not use the Python
 /// API (R72). Requires the GIL.
 ///
-/// Register TypeError only for errors that also occur in a call of `__dlpack__` without keywords, because consumers
+/// Register TypeError only for errors that also occur in a call to `__dlpack__` without keywords, because consumers
 /// repeat the call with fewer keywords after a TypeError (R52, R58).
 ///
 /// \tparam E    exception type with `what()`, such as a class derived from std::exception

@@ -16,7 +16,7 @@
 
 namespace ferry::inline v0::python {
 
-/// The arguments of one call of `__dlpack__`, before conversion (R52). The references are borrowed.
+/// The arguments of one call to `__dlpack__`, before conversion (R52). The references are borrowed.
 struct export_arguments {
     PyObject* stream = Py_None;
     PyObject* max_version = Py_None;

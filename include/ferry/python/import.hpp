@@ -216,7 +216,7 @@ template <class T, class BackEnd>
     ferry::detail::fail(errc::device, "from_dlpack",
                         message{"the tensor is on "}
                             << name(is.type) << ":" << is.id << ", expected " << name(was.type) << ":" << was.id
-                            << ", where the previous call of __dlpack__ exported it: __dlpack__ must export on the "
+                            << ", where the previous call to __dlpack__ exported it: __dlpack__ must export on the "
                                "device of __dlpack_device__ (R37)");
 }
 
@@ -353,7 +353,7 @@ template <class T>
 /// \throws error_is_set  an exception of the producer; TypeError for an object without a protocol; ValueError for a
 ///                       capsule that cannot be used; BufferError for a PyTorch tensor that DLPack cannot represent
 /// \throws error  errors of ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54);
-///                errc::device if two calls of `__dlpack__` export on different devices (R37)
+///                errc::device if two calls to `__dlpack__` export on different devices (R37)
 template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();
