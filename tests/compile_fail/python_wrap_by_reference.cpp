@@ -1,4 +1,4 @@
-// expect: wrap must take \(T&&\), \(T&&, PyTypeObject\*\) or \(T&&, void\*\), and return a PyObject\*
+// expect: wrap must take \(T&&\) or \(T&&, Context\*\), such as \(T&&, PyTypeObject\*\), and return a PyObject\*
 // R74: an import passes ownership of the array to the new object.
 #include <ferry/python.hpp>
 

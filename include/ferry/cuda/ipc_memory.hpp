@@ -53,7 +53,7 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
         case cudaErrorDeviceUninitialized:
             return say(errc::same_process, ": this process exported the memory; pass the session that shared it");
         case cudaErrorNotSupported:
-            return say(errc::unsupported_platform, ": this system has no CUDA IPC; copy through the host");
+            return say(errc::unsupported_platform, ": this system does not support CUDA IPC; copy through the host");
         default: return check(e, call, where);
     }
 }

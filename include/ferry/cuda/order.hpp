@@ -41,8 +41,8 @@ inline void require_same_capture(unsigned long long from, unsigned long long to)
     if (from != to)  // mutant: cuda_order_same_capture
         ferry::detail::fail(
             errc::capturing, "ferry::cuda::order",
-            message{"one of the streams is being captured, expected both in the same capture or none: call this before "
-                    "or after the capture, or with streams of one capture"});
+            message{"a stream is being captured, expected both streams in the same capture, or neither: call this "
+                    "before or after the capture, or with streams of one capture"});
 }
 
 /// Waits again after a failed wait. Reports no error.

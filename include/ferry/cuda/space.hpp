@@ -23,7 +23,7 @@ namespace detail {
 /// device, as cudaFree does, so use a pool for frequent allocations. Thread-safe.
 class device_space {
    public:
-    /// Constructs a space of a device; makes no CUDA call.
+    /// Constructs a space for a device; makes no CUDA call.
     ///
     /// \param device_id  device of the memory
     constexpr explicit device_space(std::int32_t device_id = 0) noexcept : device_id_{device_id} {}

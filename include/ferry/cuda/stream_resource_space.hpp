@@ -57,14 +57,14 @@ concept stream_ordered_resource =
 template <stream_ordered_resource Resource>
 class stream_resource_space {
    public:
-    /// Constructs a space of the stream's device, or of the current device for a default stream.
+    /// Constructs a space for the stream's device or, if the stream is a default stream, for the current device.
     ///
     /// \param resource  resource to borrow
     /// \param on        stream that orders allocation and deallocation
     /// \throws error  errc::capturing, no_driver; errors of CUDA
     stream_resource_space(Resource& resource, stream_ref on)
         : stream_resource_space{resource, on, detail::device_of(on)} {}
-    /// Constructs a space of a given device, without querying CUDA.
+    /// Constructs a space for a given device, without querying CUDA.
     ///
     /// \param resource   resource to borrow
     /// \param on         stream that orders allocation and deallocation

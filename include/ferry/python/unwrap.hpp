@@ -117,7 +117,8 @@ template <class T, class Wrap, class Context>
 consteval bool is_wrap() {
     if constexpr (!is_stateless<Wrap>()) return false;
     static_assert(wraps<Wrap, T, Context>,
-                  "ferry: wrap must take (T&&), (T&&, PyTypeObject*) or (T&&, void*), and return a PyObject*");
+                  "ferry: wrap must take (T&&) or (T&&, Context*), such as (T&&, PyTypeObject*), and return a "
+                  "PyObject*");
     return wraps<Wrap, T, Context>;
 }
 
