@@ -130,7 +130,7 @@ template <>
 struct ferry::array_traits<frame> {
     static inplace_view<1> view(frame const& f) { return {f.data, {f.count}, {}, device_type::cuda}; }
     static frame share(frame const& f) { return f; }
-    static frame_ready ready_on(frame const& f) { return {f.done}; }  // optional: without it, pass a stream_token
+    static frame_ready ready_on(frame const& f) { return {f.done}; }  // optional: without it, an export that must wait fails
 };
 // [/event]
 

@@ -12,7 +12,7 @@
 namespace {
 
 // [make]
-// A table of two columns: buffers of the caller, and their owner.
+// The buffers of a table with two columns. `orders` owns the buffers.
 struct orders {
     std::vector<double> prices{9.5, 0.0, 12.25};
     unsigned char has_price[1] = {0b101};  // one bit for each item, lowest bit first; 1: valid

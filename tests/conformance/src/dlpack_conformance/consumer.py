@@ -472,7 +472,7 @@ def a_forbidden_copy_is_an_error(library):
     ctypes.memmove(DATA + 4096, DATA, 24)
     offered = NeedsCopy()
     array, text = try_import(library, offered, copy=False)
-    require(array is None, "the producer was not called with copy=False, made a copy, and the copy was accepted")
+    require(array is None, "copy=False was not passed to the producer, and the copy that it made was accepted")
     require(text.split(":")[0] in ("BufferError", "ValueError"), f"it raised {text}")
 
 
