@@ -410,7 +410,7 @@ void bench_peers(world const& w, cuda::copier& copier, std::size_t bytes) {
                      check(cudaStreamSynchronize(w.s), "cudaStreamSynchronize");
                  },
                  strided(across, w.on), strided(across, of_second), strided(parts, w.on), strided(parts, of_second)});
-    auto const against = "cudaMemcpyPeer, enabled";
+    auto const against = "cudaMemcpyPeer, peer access enabled";
     row({"budget", "peer copy", bytes}, t[0], against, t[1], 0.95);
     row({"budget", "peer copy, transposed, on a stream of the source", bytes}, t[2], against, t[1]);
     row({"budget", "peer copy, transposed, on a stream of the target", bytes}, t[3], against, t[1]);

@@ -81,7 +81,7 @@ PyObject* make(PyTypeObject*, PyObject* args, PyObject*) {
 
 struct ready_made;
 // [methods]
-// The table of methods of a static type: `unwrap` finds the array in an object, `wrap` makes an object from an array.
+// The method table of a static type: `unwrap` finds the array in an object, `wrap` makes an object from an array.
 constexpr auto unwrap = [](PyObject* o) { return samples_in<ready_made>(o); };
 constexpr auto wrap = [](samples&& s) { return wrap_in<ready_made>(std::move(s)); };
 PyMethodDef ready_made_methods[] = {
