@@ -32,7 +32,7 @@ struct adopts_on_stream {
         return v.rank();
     }
     static ferry::data_type dtype(Array const& a) { return a.tensor->view().dtype(); }
-    static void* data(Array const& a) { return a.tensor->view().writable_data(); }
+    static void const* data(Array const& a) { return a.tensor->view().data(); }
     static ferry::device device(Array const& a) { return a.tensor->device(); }
     static stream_token ready_on(Array const& a) { return a.ready; }
     static Array adopt(managed_tensor m, stream_token ready) {
