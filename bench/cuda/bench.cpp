@@ -36,6 +36,10 @@ void pack_of_the_program(ferry::copy_plan const&, void*, void const*, ferry::cud
 namespace {
 
 namespace cuda = ferry::cuda;
+
+/// Owner of memory that outlives its tensors.
+struct no_owner {};
+
 using ferry::cuda::check;
 using job = std::function<void()>;
 
@@ -241,7 +245,7 @@ void bench_down(world const& w, cuda::copier& eight, cuda::copier& sixteen, layo
     auto const fresh = [&](cuda::copier& copier) {
         return job{[&w, &copier, &kept, src] {
             kept.reset();
-            kept = ferry::to_host(ferry::make_managed(int{}, src), copier, w.on);
+            kept = ferry::to_host(ferry::make_managed(no_owner{}, src), copier, w.on);
         }};
     };
     bool const is_block = l == layout::contiguous;

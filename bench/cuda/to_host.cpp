@@ -9,6 +9,9 @@
 
 namespace cuda = ferry::cuda;
 
+/// Owner of memory that outlives its tensors.
+struct no_owner {};
+
 /// A copier that is never destroyed: the process ends with it.
 extern "C" void* bench_copier(int lanes) {
     cuda::copier_options options;
@@ -24,7 +27,7 @@ extern "C" void* bench_to_host(void* copier, void* data, int rank, std::int64_t 
     try {
         ferry::tensor_view const view{data, ferry::dtype_of<float>, ferry::shape_view{shape, rank},
                                       ferry::strides_view{strides, rank}, ferry::device{ferry::device_type::cuda}};
-        return new ferry::managed_tensor{ferry::to_host(ferry::make_managed(int{}, view),
+        return new ferry::managed_tensor{ferry::to_host(ferry::make_managed(no_owner{}, view),
                                                         *static_cast<cuda::copier*>(copier),
                                                         ferry::stream_token::cuda_legacy_default())};
     } catch (std::exception const& e) {

@@ -12,16 +12,27 @@
 
 #include <concepts>
 #include <source_location>
+#include <span>  // the cheapest header that declares std::ranges::enable_borrowed_range; typed_view.hpp includes it
 #include <type_traits>
 #include <utility>
 
 namespace ferry::inline v0 {
 namespace detail {
 
+/// Pointers, numbers and views, whose destructors release no memory. A class that contains one may be an owner.
+template <class T>
+inline constexpr bool owns_nothing = std::is_scalar_v<std::decay_t<T>> || std::ranges::enable_borrowed_range<T>;
+template <>
+inline constexpr bool owns_nothing<tensor_view> = true;
+template <int MaxRank>
+inline constexpr bool owns_nothing<inplace_view<MaxRank>> = true;
+template <class T, int Rank, access_from Access, layout Layout>
+inline constexpr bool owns_nothing<typed_view<T, Rank, Access, Layout>> = true;
+
 /// An rvalue that can be moved into a tensor. The object need not provide a view.
 template <class Owner>
-concept movable_owner =
-    std::move_constructible<Owner> && !std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>;
+concept movable_owner = std::move_constructible<Owner> && !std::is_lvalue_reference_v<Owner> &&
+                        !std::is_const_v<Owner> && !owns_nothing<Owner>;
 
 /// A function that returns a view of an owner: a tensor_view or an inplace_view, or a result that contains one. It need
 /// not be noexcept.
@@ -53,7 +64,8 @@ template <class Owner>
 }  // namespace detail
 
 /// Creates a tensor from an owner: a movable object whose destructor releases the memory, such as an array, a
-/// std::shared_ptr, a std::unique_ptr or an intrusive pointer.
+/// std::shared_ptr, a std::unique_ptr or an intrusive pointer. Pointers, numbers and views own no memory and do not
+/// compile.
 ///
 /// Makes one allocation, for the struct, owner, shape and strides (D1). Does not synchronise. An exception before the
 /// move leaves `owner` unchanged; if an exception is thrown after the move, the moved owner is destroyed.
@@ -147,9 +159,11 @@ template <detail::movable_owner Owner, element T, int Rank, layout Layout>
 
 // clang-format off
 FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&, Rest&&...), "the tensor takes ownership: pass std::move(owner), or a copy",
-    template <class Owner, class... Rest>);
+    template <class Owner, class... Rest> requires(!detail::owns_nothing<std::remove_cv_t<Owner>>));
 FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&&, typed_view<T, Rank, access_from::device, Layout> const&, Rest&&...), "a view with access_from::device does not store its device: pass the tensor_view from which it was made",
     template <detail::movable_owner Owner, class T, int Rank, layout Layout, class... Rest>);
+FERRY_DELETED_BOTH(make_managed, try_make_managed, (Other&&, Rest&&...), "pointers, numbers and views own no memory: pass the owner, such as a std::shared_ptr, or call ferry::borrow(view); for memory that outlives the tensor, pass an object of an empty class",
+    template <class Other, class... Rest> requires detail::owns_nothing<std::remove_cvref_t<Other>>);
 // clang-format on
 
 }  // namespace ferry::inline v0

@@ -5,6 +5,7 @@
 #include <ferry/adapters/opencv.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <support/fails.hpp>
+#include <support/no_owner.hpp>
 
 #include <opencv2/core.hpp>
 
@@ -68,7 +69,7 @@ TEST_CASE("R11, R28: the error for a tensor that cv::Mat does not support says w
     float values[6] = {};
     std::int64_t const shape[2] = {2, 3}, column_major[2] = {1, 2}, flat[1] = {6};
     auto const import = [](ferry::tensor_view v) {
-        return [v] { static_cast<void>(ferry::from_dlpack<mat>(ferry::make_managed(int{}, v))); };
+        return [v] { static_cast<void>(ferry::from_dlpack<mat>(ferry::make_managed(support::no_owner{}, v))); };
     };
     support::fails(ferry::errc::strides, import({values, shape, column_major}), {"copy"});
     support::fails(ferry::errc::read_only, import(ferry::tensor_view{values, shape}.as_read_only()), {"copy"});
@@ -78,7 +79,7 @@ TEST_CASE("R11, R28: the error for a tensor that cv::Mat does not support says w
     support::fails(ferry::errc::overflow, import(long_view), {"dimension 0 is 4294967298", "import a slice"});
     support::fails(ferry::errc::overflow,
                    [&] {
-                       static_cast<void>(ferry::from_dlpack<mat>(ferry::make_managed(int{}, long_view),
+                       static_cast<void>(ferry::from_dlpack<mat>(ferry::make_managed(support::no_owner{}, long_view),
                                                                  {.copy = ferry::copy_policy::always}));
                    },
                    {"dimension 0 is 4294967298", "import a slice"});
@@ -91,9 +92,9 @@ TEST_CASE("OpenCV takes overlapping and permuted rows for continuous ones: they 
     std::iota(values.begin(), values.end(), 0.0f);
     std::int64_t const windows[2] = {3, 3}, by_one[2] = {1, 1};
     std::int64_t const shape[3] = {2, 3, 2}, permuted[3] = {2, 4, 1};
-    for (ferry::tensor_view const& v : {ferry::tensor_view{values.data(), windows, by_one},
-                                        ferry::tensor_view{values.data(), shape, permuted}}) {
-        auto const foreign = [&] { return ferry::make_managed(int{}, v); };
+    for (ferry::tensor_view const& v :
+         {ferry::tensor_view{values.data(), windows, by_one}, ferry::tensor_view{values.data(), shape, permuted}}) {
+        auto const foreign = [&] { return ferry::make_managed(support::no_owner{}, v); };
         support::fails(ferry::errc::strides, [&] { static_cast<void>(ferry::from_dlpack<mat>(foreign())); }, {"copy"});
         auto const copy = ferry::from_dlpack<mat>(foreign(), {.copy = ferry::copy_policy::always});
         auto const clone = copy.get().clone();
@@ -107,7 +108,7 @@ TEST_CASE("R32: an extent beyond int is rejected, also for a copy") {
     for (auto const policy : {ferry::copy_policy::if_needed, ferry::copy_policy::always})
         support::fails(ferry::errc::overflow,
                        [&] {
-                           auto m = ferry::make_managed(int{}, empty);
+                           auto m = ferry::make_managed(support::no_owner{}, empty);
                            static_cast<void>(ferry::from_dlpack<mat>(std::move(m), {.copy = policy}));
                        },
                        {"maximum of int"});

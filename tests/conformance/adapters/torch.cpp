@@ -5,6 +5,7 @@
 #include <ferry/adapters/torch.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <support/fails.hpp>
+#include <support/no_owner.hpp>
 
 #include <ATen/ATen.h>
 #include <c10/core/impl/COW.h>
@@ -101,7 +102,9 @@ TEST_CASE("R32: a tensor with elements beyond the end of its storage is rejected
 TEST_CASE("R28: negative strides are rejected, and a copy is accepted") {
     float values[3] = {3, 2, 1};
     std::int64_t const shape[1] = {3}, backwards[1] = {-1};
-    auto const foreign = [&] { return ferry::make_managed(int{}, ferry::tensor_view{values + 2, shape, backwards}); };
+    auto const foreign = [&] {
+        return ferry::make_managed(support::no_owner{}, ferry::tensor_view{values + 2, shape, backwards});
+    };
     support::fails(ferry::errc::strides, [&] { static_cast<void>(ferry::from_dlpack<at::Tensor>(foreign())); },
                    {"R28", "copy"});
     auto const copy = ferry::from_dlpack<at::Tensor>(foreign(), {.copy = ferry::copy_policy::always});

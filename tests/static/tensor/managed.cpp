@@ -1,11 +1,14 @@
 #include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -52,7 +55,17 @@ template <class T>
 concept has_get = requires(T&& t) { std::forward<T>(t).get(); };
 template <class Owner, class View>
 concept managed_by = requires(Owner&& o, View v) { ferry::make_managed(std::forward<Owner>(o), v); };
-static_assert(!managed_by<int, int (*)(int&)>, "the function must return a view");
+struct raw_handle {
+    int id;
+    float* data;
+};
+struct view_with_owner : ferry::inplace_view<1> {
+    std::shared_ptr<float[]> owner;
+};
+struct size_of_handle {
+    int operator()(raw_handle&) const;
+};
+static_assert(!managed_by<raw_handle, size_of_handle>, "the function must return a view");
 
 struct immovable {
     immovable(immovable&&) = delete;
@@ -77,7 +90,13 @@ static_assert(has_get<borrowed_tensor const&> && !has_get<borrowed_tensor>);
 // Owners are moved, not copied.
 static_assert(managed_by<std::unique_ptr<float[]>, tensor_view> &&
               managed_by<std::unique_ptr<float[]>, lambda_of_pointer>);
-static_assert(managed_by<managed_tensor, tensor_view> && managed_by<int, tensor_view>);
+static_assert(managed_by<managed_tensor, tensor_view> && managed_by<std::shared_ptr<void>, tensor_view>);
+// Classes may own memory; pointers, numbers and views do not.
+static_assert(managed_by<raw_handle, tensor_view> && managed_by<view_with_owner, tensor_view>);
+static_assert(!managed_by<float*, tensor_view> && !managed_by<float (&)[2], tensor_view> &&
+              !managed_by<std::nullptr_t, tensor_view> && !managed_by<int, tensor_view> &&
+              !managed_by<tensor_view, tensor_view> && !managed_by<ferry::inplace_view<1>, tensor_view> &&
+              !managed_by<ferry::typed_view<float, 2>, tensor_view> && !managed_by<std::span<float>, tensor_view>);
 static_assert(!managed_by<std::unique_ptr<float[]>&, tensor_view> &&
               !managed_by<std::shared_ptr<float[]>&, tensor_view>);
 static_assert(!managed_by<immovable, tensor_view>);

@@ -3,6 +3,7 @@
 
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
+#include <support/no_owner.hpp>
 #include <support/random_columns.hpp>
 #include <support/sim_column.hpp>
 #include <support/sim_space.hpp>
@@ -158,15 +159,18 @@ TEST_CASE("strided tensors are compacted, and every byte of a validity that is n
 TEST_CASE("tensors that cannot be a column are refused") {
     std::int64_t const square[] = {1, 1};
     static float one = 1;
-    fails(
-        errc::rank,
-        [&] { static_cast<void>(ferry::from_tensors(ferry::make_managed(int{}, ferry::tensor_view{&one, {square}}))); },
-        {"expected 1 dimension, got 2"});
+    fails(errc::rank,
+          [&] {
+              static_cast<void>(
+                  ferry::from_tensors(ferry::make_managed(support::no_owner{}, ferry::tensor_view{&one, {square}})));
+          },
+          {"expected 1 dimension, got 2"});
     std::int64_t const extent = 1;
     fails(errc::dtype,
           [&] {
               static_cast<void>(ferry::from_tensors(ferry::make_managed(
-                  int{}, ferry::tensor_view{static_cast<void*>(&one), {ferry::type_code::bfloat, 16}, {&extent, 1}})));
+                  support::no_owner{},
+                  ferry::tensor_view{static_cast<void*>(&one), {ferry::type_code::bfloat, 16}, {&extent, 1}})));
           },
           {"bfloat16"});
     fails(errc::dtype, [] { static_cast<void>(ferry::from_tensors(tensor<float>({1}), tensor<float>({1}))); },

@@ -5,6 +5,7 @@
 
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
+#include <support/no_owner.hpp>
 #include <support/sim_column.hpp>
 #include <support/sim_space.hpp>
 
@@ -193,7 +194,8 @@ TEST_CASE("tensors of a column, and columns of tensors") {
     refuse(errc::shape, [] { return pair{flags({1}), flags({1, 1})}; });
     refuse(errc::rank, [] {
         static float one = 1;
-        return pair{ferry::make_managed(int{}, ferry::tensor_view{&one, ferry::dtype_of<float>, {}}), std::nullopt};
+        return pair{ferry::make_managed(support::no_owner{}, ferry::tensor_view{&one, ferry::dtype_of<float>, {}}),
+                    std::nullopt};
     });
 }
 
@@ -240,7 +242,8 @@ TEST_CASE("an error that a back end returns is returned") {
     std::int64_t const extent[] = {2}, stride[] = {2};
     static int two[] = {1, 2, 3};
     auto const strided = [&] {
-        return ferry::make_managed(int{}, ferry::tensor_view{two, ferry::dtype_of<int>, extent, stride, gpu});
+        return ferry::make_managed(support::no_owner{},
+                                   ferry::tensor_view{two, ferry::dtype_of<int>, extent, stride, gpu});
     };
     for (bool const allocates : {true, false}) {
         broken b;

@@ -3,6 +3,7 @@
 
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
+#include <support/no_owner.hpp>
 #include <support/random_columns.hpp>
 #include <support/sim_column.hpp>
 #include <support/sim_space.hpp>
@@ -258,7 +259,7 @@ TEST_CASE(
     float data[8] = {};
     std::uint8_t valid[4] = {1, 0, 1, 1};
     auto const lend = [&](auto* p, ferry::strides_view strides) {
-        return ferry::make_managed(0, ferry::tensor_view{p, {shape}, strides, gpu});
+        return ferry::make_managed(support::no_owner{}, ferry::tensor_view{p, {shape}, strides, gpu});
     };
     auto const c = frame(30);
     auto const check = [&](auto move) {

@@ -4,6 +4,7 @@
 #include <support/allocation_failure.hpp>
 #include <support/counting_producer.hpp>
 #include <support/fails.hpp>
+#include <support/no_owner.hpp>
 #include <support/sim_array.hpp>
 #include <support/sim_world.hpp>
 
@@ -30,6 +31,7 @@ using ferry::tensor_view;
 using support::both_fail;
 using support::counting_producer;
 using support::legacy_producer;
+using support::no_owner;
 
 float memory[6] = {1, 2, 3, 4, 5, 6};
 constexpr std::int64_t two_by_three[] = {2, 3}, negative[] = {2, -3};
@@ -346,12 +348,12 @@ TEST_CASE("an owner whose view fails after its move is destroyed exactly once") 
 }
 
 TEST_CASE("make_managed and try_make_managed report the error in a result of view_at") {
-    auto const view_at = [](float*&) -> result<tensor_view> { return failure("view_at"); };
+    auto const view_at = [](no_owner) -> result<tensor_view> { return failure("view_at"); };
     both_fail(
-        errc::argument, [&] { static_cast<void>(ferry::make_managed(+memory, view_at)); },
-        [&] { return ferry::try_make_managed(+memory, view_at); }, {"view_at"});
-    auto const valid = [](float*& data) -> result<tensor_view> { return tensor_view{data, two_by_three}; };
-    CHECK(ferry::try_make_managed(+memory, valid)->view().data() == memory);
+        errc::argument, [&] { static_cast<void>(ferry::make_managed(no_owner{}, view_at)); },
+        [&] { return ferry::try_make_managed(no_owner{}, view_at); }, {"view_at"});
+    auto const valid = [](no_owner) -> result<tensor_view> { return tensor_view{memory, two_by_three}; };
+    CHECK(ferry::try_make_managed(no_owner{}, valid)->view().data() == memory);
 }
 
 TEST_CASE("D17: try_view_of and try_device_of return the errors that view_of and device_of throw") {

@@ -4,6 +4,7 @@
 #include <support/allocation_failure.hpp>
 #include <support/counting_producer.hpp>
 #include <support/fails.hpp>
+#include <support/no_owner.hpp>
 #include <support/sim_array.hpp>
 #include <support/stream_ordered.hpp>
 
@@ -647,7 +648,8 @@ TEST_CASE("R50: stream-ordered memory of a failed exchange is released after the
     std::int64_t const shape[] = {4};
     auto const on = ferry::stream_token::from_cuda_handle(16);
     auto const lend = [&] {
-        return ferry::make_managed(0, ferry::tensor_view{data, {shape}, {}, {ferry::device_type::cuda, 0}});
+        return ferry::make_managed(support::no_owner{},
+                                   ferry::tensor_view{data, {shape}, {}, {ferry::device_type::cuda, 0}});
     };
     {
         stream_ordered b;

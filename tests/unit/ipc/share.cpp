@@ -2,6 +2,7 @@
 
 #include <support/fails.hpp>
 #include <support/ipc.hpp>
+#include <support/no_owner.hpp>
 #include <support/own_shm.hpp>
 #include <support/sim_space.hpp>
 #include <support/skip.hpp>
@@ -103,7 +104,8 @@ TEST_CASE("memory that cannot be shared in place is an error when a copy is forb
     for (auto const type : {ferry::device_type::cuda_host, ferry::device_type::cuda_managed}) {
         float here[2] = {};
         std::int64_t const shape[] = {2};
-        auto pinned = ferry::make_managed(0, ferry::tensor_view{here, shape, {}, ferry::device{type}});
+        auto pinned =
+            ferry::make_managed(support::no_owner{}, ferry::tensor_view{here, shape, {}, ferry::device{type}});
         support::fails(errc::copy_needed,
                        [&] { static_cast<void>(share(std::move(pinned), {.copy = copy_policy::never})); },
                        {ferry::name(type), "no handle"});

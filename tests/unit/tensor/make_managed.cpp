@@ -2,6 +2,7 @@
 
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
+#include <support/no_owner.hpp>
 
 #include <doctest/doctest.h>
 
@@ -23,6 +24,7 @@ using ferry::strides_view;
 using ferry::tensor_view;
 using ferry::version;
 using support::both_fail;
+using support::no_owner;
 
 namespace {
 
@@ -146,7 +148,7 @@ TEST_CASE("an over-aligned owner is aligned") {
 
 TEST_CASE("R24: strides are written under every version") {
     for (std::uint32_t minor : {0u, 1u, 3u}) {
-        auto const t = make_managed(0, tensor_view{memory, two_by_three}, flags::none, version{1, minor});
+        auto const t = make_managed(no_owner{}, tensor_view{memory, two_by_three}, flags::none, version{1, minor});
         REQUIRE(t.get()->dl_tensor.strides != nullptr);
         CHECK(t.get()->dl_tensor.strides[0] == 3);
         CHECK(t.get()->dl_tensor.strides[1] == 1);
@@ -155,7 +157,7 @@ TEST_CASE("R24: strides are written under every version") {
 
 TEST_CASE("R28, R29: strides are exported unchanged") {
     std::int64_t const strides[] = {-3, 0};
-    auto const t = make_managed(0, tensor_view{memory + 6, two_by_three, strides});
+    auto const t = make_managed(no_owner{}, tensor_view{memory + 6, two_by_three, strides});
     CHECK(t.get()->dl_tensor.strides[0] == -3);
     CHECK(t.get()->dl_tensor.strides[1] == 0);
     CHECK(t.get()->dl_tensor.strides != strides);
@@ -163,7 +165,7 @@ TEST_CASE("R28, R29: strides are exported unchanged") {
 }
 
 TEST_CASE("R25: a tensor of rank 0") {
-    auto const t = make_managed(0, tensor_view{memory, {}});
+    auto const t = make_managed(no_owner{}, tensor_view{memory, {}});
     CHECK(t.rank() == 0);
     CHECK(t.view().size() == 1);
     CHECK(t.as<float, 0>().data() == memory);
@@ -171,14 +173,14 @@ TEST_CASE("R25: a tensor of rank 0") {
 
 TEST_CASE("R26: an empty tensor is exported with NULL data, and with strides") {
     std::int64_t const shape[] = {2, 0};
-    auto const t = make_managed(0, tensor_view{memory, shape});
+    auto const t = make_managed(no_owner{}, tensor_view{memory, shape});
     CHECK(t.get()->dl_tensor.data == nullptr);
     CHECK(t.get()->dl_tensor.strides != nullptr);
     CHECK(t.view().is_empty());
-    auto const u = make_managed(0, tensor_view{static_cast<float*>(nullptr), shape});
+    auto const u = make_managed(no_owner{}, tensor_view{static_cast<float*>(nullptr), shape});
     CHECK(u.get()->dl_tensor.data == nullptr);
     std::int64_t const garbage[] = {INT64_MIN, -1};
-    auto const w = make_managed(0, tensor_view{memory, shape, garbage});
+    auto const w = make_managed(no_owner{}, tensor_view{memory, shape, garbage});
     CHECK(w.view().is_contiguous());
 }
 
@@ -186,12 +188,12 @@ TEST_CASE("R23: the byte offset of a view is added to an address, and exported w
     tensor_view const at_address{static_cast<void*>(memory), ferry::dtype_of<float>, two_by_three, {}, ferry::cpu,
                                  flags::none, 12};
     CHECK(at_address.data() == memory + 3);
-    auto const folded = make_managed(0, at_address);
+    auto const folded = make_managed(no_owner{}, at_address);
     CHECK(folded.get()->dl_tensor.byte_offset == 0);
     void const* const handle = memory;  // of a buffer object
     tensor_view const at_handle{handle, ferry::dtype_of<float>, two_by_three, {}, device_type::metal, flags::none, 12};
     CHECK(at_handle.is_read_only());
-    auto const exported = make_managed(0, at_handle);
+    auto const exported = make_managed(no_owner{}, at_handle);
     CHECK(exported.get()->dl_tensor.data == handle);
     CHECK(exported.get()->dl_tensor.byte_offset == 12);
 }
@@ -205,11 +207,11 @@ TEST_CASE("R23: the data of an export is the address of the first element, with 
     foreign.ndim = 1;
     foreign.dtype = ferry::dtype_of<float>.to_abi();
     foreign.shape = shape;
-    auto const t = make_managed(0, tensor_view{foreign, flags::none});
+    auto const t = make_managed(no_owner{}, tensor_view{foreign, flags::none});
     CHECK(t.get()->dl_tensor.data == memory + 3);
     CHECK(t.get()->dl_tensor.byte_offset == 0);
     foreign.device.device_type = static_cast<DLDeviceType>(4);  // a handle, to which no offset can be added
-    auto const u = make_managed(0, tensor_view{foreign, flags::none});
+    auto const u = make_managed(no_owner{}, tensor_view{foreign, flags::none});
     CHECK(u.get()->dl_tensor.data == memory);
     CHECK(u.get()->dl_tensor.byte_offset == 12);
     CHECK(u.view().byte_offset() == 12);
@@ -217,61 +219,62 @@ TEST_CASE("R23: the data of an export is the address of the first element, with 
 
 TEST_CASE("R35: id 0 is written for host, pinned and managed memory, and the device's id for others") {
     for (auto type : {device_type::cpu, device_type::cuda_host, device_type::rocm_host, device_type::cuda_managed}) {
-        auto const t = make_managed(0, tensor_view{memory, two_by_three, {}, {type, 5}});
+        auto const t = make_managed(no_owner{}, tensor_view{memory, two_by_three, {}, {type, 5}});
         CHECK(t.get()->dl_tensor.device.device_id == 0);
         CHECK(t.device().type == type);
     }
-    auto const t = make_managed(0, tensor_view{memory, two_by_three, {}, {device_type::cuda, 5}});
+    auto const t = make_managed(no_owner{}, tensor_view{memory, two_by_three, {}, {device_type::cuda, 5}});
     CHECK(t.get()->dl_tensor.device.device_id == 5);
 }
 
 TEST_CASE("R4: the smaller of the current and the requested version is stamped") {
     tensor_view const v{memory, two_by_three};
     for (std::uint32_t minor = 0; minor < 9; ++minor) {
-        auto const t = make_managed(0, v, flags::none, version{1, minor});
+        auto const t = make_managed(no_owner{}, v, flags::none, version{1, minor});
         CHECK(t.stamped() == version{1, minor < 3 ? minor : 3});
     }
-    CHECK(make_managed(0, v).stamped() == version{1, 3});
-    CHECK(make_managed(0, v, flags::none, version{7, 0}).stamped() == version{1, 3});  // R57: the current version
-    CHECK(make_managed(0, v, flags::none, version::legacy).stamped() == version{1, 3});
+    CHECK(make_managed(no_owner{}, v).stamped() == version{1, 3});
+    // R57: the current version
+    CHECK(make_managed(no_owner{}, v, flags::none, version{7, 0}).stamped() == version{1, 3});
+    CHECK(make_managed(no_owner{}, v, flags::none, version::legacy).stamped() == version{1, 3});
 }
 
 TEST_CASE("R4, R13: FP8, FP6, FP4 and padding raise the stamp to 1.1") {
     for (int code = 7; code <= 17; ++code) {
         std::uint8_t const bits = code <= 14 ? 8 : code <= 16 ? 6 : 4;
         tensor_view const v{memory, {static_cast<ferry::type_code>(code), bits}, two_by_three};
-        CHECK(make_managed(0, v, flags::none, version{1, 0}).stamped() == version{1, 1});
-        CHECK(make_managed(0, v, flags::none, version{1, 2}).stamped() == version{1, 2});
+        CHECK(make_managed(no_owner{}, v, flags::none, version{1, 0}).stamped() == version{1, 1});
+        CHECK(make_managed(no_owner{}, v, flags::none, version{1, 2}).stamped() == version{1, 2});
     }
-    tensor_view const padded{
-        memory, ferry::dtype_of<ferry::int4_t>, two_by_three, {}, ferry::cpu, flags::subbyte_padded};
-    auto const t = make_managed(0, padded, flags::none, version{1, 0});
+    tensor_view const padded{memory,     ferry::dtype_of<ferry::int4_t>, two_by_three, {},
+                             ferry::cpu, flags::subbyte_padded};
+    auto const t = make_managed(no_owner{}, padded, flags::none, version{1, 0});
     CHECK(t.stamped() == version{1, 1});
     CHECK(t.get()->flags == 4);
     tensor_view const packed{memory, ferry::dtype_of<ferry::int4_t>, two_by_three};
-    CHECK(make_managed(0, packed, flags::none, version{1, 0}).stamped() == version{1, 0});
+    CHECK(make_managed(no_owner{}, packed, flags::none, version{1, 0}).stamped() == version{1, 0});
 }
 
 TEST_CASE("R11: const elements are exported with READ_ONLY") {
     float const* const constant = memory;
-    auto const t = make_managed(0, tensor_view{constant, two_by_three});
+    auto const t = make_managed(no_owner{}, tensor_view{constant, two_by_three});
     CHECK(t.get()->flags == 1);
     CHECK(t.is_read_only());
-    auto const writable = make_managed(0, tensor_view{memory, two_by_three});
+    auto const writable = make_managed(no_owner{}, tensor_view{memory, two_by_three});
     CHECK(writable.get()->flags == 0);
 }
 
 TEST_CASE("R12: IS_COPIED of a view is not exported") {
     tensor_view const v{memory, ferry::dtype_of<float>, two_by_three, {}, ferry::cpu, flags::is_copied};
-    CHECK_FALSE(make_managed(0, v).is_copied());
-    auto const t = make_managed(0, v, flags::is_copied);
+    CHECK_FALSE(make_managed(no_owner{}, v).is_copied());
+    auto const t = make_managed(no_owner{}, v, flags::is_copied);
     CHECK(t.is_copied());
     CHECK(t.get()->flags == 2);
 }
 
 TEST_CASE("R14: unknown bits are written as 0") {
     tensor_view const v{memory, ferry::dtype_of<float>, two_by_three, {}, ferry::cpu, flags{0xf0}};
-    auto const t = make_managed(0, v, flags{0xff00});
+    auto const t = make_managed(no_owner{}, v, flags{0xff00});
     CHECK(t.get()->flags == 0);
 }
 
@@ -453,7 +456,7 @@ TEST_CASE("D13: a view of the object that the owner was moved from is refused, u
 }
 
 TEST_CASE("R20: data types have no byte order") {
-    auto const t = make_managed(0, tensor_view{memory, two_by_three});
+    auto const t = make_managed(no_owner{}, tensor_view{memory, two_by_three});
     CHECK(t.get()->dl_tensor.dtype.code == 2);
     CHECK(t.get()->dl_tensor.dtype.bits == 32);
     CHECK(t.get()->dl_tensor.dtype.lanes == 1);
