@@ -1,4 +1,5 @@
 // expect: the elements of this array belong to another object, which the tensor may outlive
+// also: try_to_dlpack
 // A move does not help: the array does not own its elements.
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/tensor/typed_view.hpp>

@@ -162,7 +162,7 @@ template <class Consumer, class Producer>
 }
 
 // clang-format off
-FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (Tensor&&, request const& = {}, Rest&&...), "a managed_tensor has one owner and cannot be shared: pass std::move(tensor)",
+FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (Tensor&&, request const& = {}, Rest&&...), "a managed_tensor has one owner and cannot be shared: pass std::move(tensor) of a tensor that is not const",
     template <class Consumer, class Tensor, class... Rest>
         requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> && !producer<Tensor>));
 FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const& = {}, Rest&&...), "this type cannot import a tensor: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>",
@@ -171,9 +171,11 @@ FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const& = {}, R
 FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (View&&, Rest&&...), "a view owns no memory that a tensor could share: import its owner, or a copy: from_dlpack<T>(to_dlpack(view, {.copy = ferry::copy_policy::always}))",
     template <class Consumer, class View, class... Rest>
         requires(std::derived_from<std::remove_cvref_t<View>, tensor_view> && !detail::may_export<View>));
+FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (Array&&, request const& = {}, Rest&&...), "a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, or share this one by passing it without std::move",
+    template <class Consumer, class Array, class... Rest> requires detail::const_array<Array>);
 FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (Other&&, Rest&&...), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()",
     template <class Consumer, class Other, class... Rest>
-        requires(!detail::may_export<Other> && !std::same_as<std::remove_cvref_t<Other>, managed_tensor> &&
+        requires(!detail::may_export<Other> && !detail::const_array<Other> && !std::same_as<std::remove_cvref_t<Other>, managed_tensor> &&
                  !std::derived_from<std::remove_cvref_t<Other>, tensor_view>));
 FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
     template <class Consumer, class From, class Other, class... Rest>

@@ -24,19 +24,46 @@ concept exporter = requires(P& p, request const& r) {
     requires std::same_as<detail::value_of<decltype(p.ferry_export(r))>, managed_tensor>;
 };
 
+namespace detail {
+
+/// A const rvalue, which cannot be moved: the elements of an array would be copied implicitly.
+template <class P>
+concept const_rvalue = !std::is_lvalue_reference_v<P> && std::is_const_v<std::remove_reference_t<P>>;
+
+}  // namespace detail
+
 /// An argument of from_dlpack: an array, an rvalue managed_tensor, a foreign struct or an exporter. It need not
 /// own its elements.
 template <class P>
-concept producer = viewable<std::remove_reference_t<P>> || exporter<std::remove_reference_t<P>> ||
-                   (std::same_as<std::remove_cvref_t<P>, managed_tensor> && !std::is_reference_v<P>) ||
-                   std::same_as<std::remove_cvref_t<P>, DLManagedTensorVersioned*> ||
-                   std::same_as<std::remove_cvref_t<P>, DLManagedTensor*>;
+concept producer =
+    (viewable<std::remove_reference_t<P>> && !detail::const_rvalue<P>) || exporter<std::remove_reference_t<P>> ||
+    std::same_as<P, managed_tensor> || std::same_as<std::remove_cvref_t<P>, DLManagedTensorVersioned*> ||
+    std::same_as<std::remove_cvref_t<P>, DLManagedTensor*>;
 
 namespace detail {
 
+/// An array that is a const rvalue.
+template <class P>
+concept const_array = has_adapter<P> && const_rvalue<P> && !producer<P>;
+
 /// `producer`, or an array whose adapter is invalid; the messages of `is_adapted` state the reason.
 template <class P>
-concept may_export = producer<P> || has_adapter<P>;
+concept may_export = producer<P> || (has_adapter<P> && !const_array<P>);
+
+/// An array that to_dlpack exports with a request. Its adapter may be invalid.
+template <class Array>
+concept exportable = has_adapter<Array> && !has_own_exports<std::remove_cvref_t<Array>> && !const_rvalue<Array>;
+
+/// An lvalue of an array without array_traits<T>::share. The array need not own its elements.
+template <class Array>
+concept without_share = std::is_lvalue_reference_v<Array> && viewable<std::remove_reference_t<Array>> &&
+                        !shareable<std::remove_reference_t<Array>> && !declares_share<std::remove_cvref_t<Array>>;
+
+/// An array whose elements belong to another object, and that cannot be shared.
+template <class Array>
+concept without_elements =
+    non_owning<std::remove_reference_t<Array>> &&
+    (without_share<Array> || (!std::is_lvalue_reference_v<Array> && viewable<std::remove_reference_t<Array>>));
 
 /// Type of the function object `describe`.
 struct describe_t {

@@ -51,16 +51,14 @@ namespace ferry::inline v0 {
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class Array, class BackEnd = host_back_end const&>
-    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>> &&
-             back_end<std::remove_reference_t<BackEnd>>)
+    requires(detail::exportable<Array> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& req, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
     return detail::export_tensor(std::forward<Array>(array), req, b, {"ferry::to_dlpack", where});
 }
 #endif
 template <class Array, class BackEnd = host_back_end const&>
-    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>> &&
-             back_end<std::remove_reference_t<BackEnd>>)
+    requires(detail::exportable<Array> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] result<managed_tensor> try_to_dlpack(Array&& array, request const& req, BackEnd&& b = host_only,
                                                    std::source_location where = std::source_location::current()) {
     return detail::attempt<managed_tensor>("ferry::to_dlpack", where, [&](detail::reporter r) {
@@ -78,13 +76,13 @@ template <class Array, class BackEnd = host_back_end const&>
 /// \throws std::bad_alloc  when the allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class Array>
-    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>>)
+    requires(detail::exportable<Array> && !detail::without_share<Array> && !detail::without_elements<Array>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
     return detail::share_tensor(std::forward<Array>(array), {"ferry::to_dlpack", where.location});
 }
 #endif
 template <class Array>
-    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>>)
+    requires(detail::exportable<Array> && !detail::without_share<Array> && !detail::without_elements<Array>)
 [[nodiscard]] result<managed_tensor> try_to_dlpack(Array&& array, call_site where = std::source_location::current()) {
     return detail::attempt<managed_tensor>("ferry::to_dlpack", where.location, [&](detail::reporter r) {
         return detail::share_tensor(std::forward<Array>(array), r);
@@ -168,6 +166,12 @@ FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Other&&, Rest&&...), "unknown arra
     template <class Other, class... Rest> requires detail::is_unknown<Other>);
 FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Other&&, request const&), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()",
     template <class Other> requires detail::is_unknown<Other>);
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Array&&, call_site = std::source_location::current()), "to_dlpack(lvalue) needs an owner: pass std::move(array), call borrow(), add array_traits<T>::share, or request {.copy = ferry::copy_policy::always}",
+    template <class Array> requires(detail::without_share<Array> && !detail::without_elements<Array>));
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Array&&, call_site = std::source_location::current()), "the elements of this array belong to another object, which the tensor may outlive: export their owner, call borrow(), or request {.copy = ferry::copy_policy::always}",
+    template <class Array> requires(detail::exportable<Array> && detail::without_elements<Array>));
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Array&&, request const& = {}, Rest&&...), "a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, or share this one by passing it without std::move",
+    template <class Array, class... Rest> requires(detail::has_adapter<Array> && detail::const_rvalue<Array>));
 FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (View&&, request const& = {}), "a view with access_from::device does not store its device: export the tensor from which it was made",
     template <class View> requires detail::is_device_view<std::remove_cvref_t<View>>);
 FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (From&&, request const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",

@@ -100,7 +100,10 @@ FERRY_DELETED_BOTH(to_host, try_to_host, (Tensor&&, BackEnd&&), "pass the stream
                  back_end<std::remove_reference_t<BackEnd>>));
 FERRY_DELETED_BOTH(to_host, try_to_host, (Other&&, Rest&&...), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()",
     template <class Other, class... Rest>
-        requires(!detail::has_own_exports<std::remove_cvref_t<Other>> && !detail::may_export<Other>));
+        requires(!detail::has_own_exports<std::remove_cvref_t<Other>> && !detail::may_export<Other> &&
+                 !detail::const_array<Other>));
+FERRY_DELETED_BOTH(to_host, try_to_host, (Array&&, Rest&&...), "a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, or share this one by passing it without std::move",
+    template <class Array, class... Rest> requires detail::const_array<Array>);
 FERRY_DELETED_BOTH(to_host, try_to_host, (From&&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
     template <class From, class Other, class... Rest>
         requires((detail::has_own_exports<std::remove_cvref_t<From>> || detail::may_export<From>) &&

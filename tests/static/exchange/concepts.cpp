@@ -201,6 +201,9 @@ static_assert(ferry::producer<both> && ferry::producer<both&> && ferry::producer
               ferry::producer<member const&>);
 static_assert(ferry::producer<managed_tensor> && !ferry::producer<managed_tensor&> && ferry::producer<DLManagedTensor*> &&
               ferry::producer<DLManagedTensorVersioned*&>);
+// Const rvalues cannot be moved.
+static_assert(!ferry::producer<managed_tensor const> && !ferry::producer<managed_tensor const&&> &&
+              !ferry::producer<member const> && ferry::producer<DLManagedTensor* const>);
 static_assert(!ferry::producer<unknown> && !ferry::producer<DLTensor*> && !ferry::producer<int>);
 
 // ---- adopting, consumer ----
@@ -237,10 +240,14 @@ template <class T>
 concept can_export = requires(T&& t) { ferry::to_dlpack(std::forward<T>(t), request{}); };
 static_assert(can_export<managed_tensor> && can_export<managed_tensor const&>);  // a kept tensor is copied
 static_assert(can_export<tensor_view> && can_export<member&> && !can_export<int> && !can_export<unknown&>);
+static_assert(can_export<member const&> && !can_export<member const>);
 template <class T>
 concept can_move_out = requires(T&& t) { ferry::to_dlpack(std::forward<T>(t)); };
 static_assert(can_move_out<member> && !can_move_out<managed_tensor&> && !can_move_out<tensor_view>);
 static_assert(!can_move_out<int> && !can_move_out<unknown>);
+static_assert(can_move_out<results&> && can_move_out<results const&> && !can_move_out<member&> &&
+              !can_move_out<member const>);
+static_assert(!can_move_out<ferry::typed_view<float, 2>> && !can_move_out<ferry::typed_view<float, 2>&>);
 template <class T, class BackEnd>
 concept can_export_by = requires(T&& t, BackEnd& b) { ferry::to_dlpack(std::forward<T>(t), request{}, b); };
 static_assert(can_export_by<member, ferry::host_back_end const> && can_export_by<managed_tensor, ferry::host_back_end>);
@@ -259,12 +266,14 @@ static_assert(can_to_host<managed_tensor> && can_to_host<managed_tensor, ferry::
 static_assert(can_to_host<managed_tensor const&, ferry::host_back_end const&, stream_token>);
 static_assert(!can_to_host<managed_tensor, ferry::host_back_end const&>);  // a stream is required
 static_assert(!can_to_host<managed_tensor const&, ferry::host_back_end const&> && !can_to_host<managed_tensor&>);
-static_assert(can_to_host<member&> && !can_to_host<int> && !can_to_host<unknown&>);
+static_assert(can_to_host<member&> && !can_to_host<member const> && !can_to_host<int> && !can_to_host<unknown&>);
 template <class T, class From>
 concept can_import = requires(From&& from) { ferry::from_dlpack<T>(std::forward<From>(from)); };
 static_assert(can_import<managed_tensor, DLManagedTensorVersioned*> && !can_import<int, DLManagedTensorVersioned*>);
 static_assert(!can_import<unknown, managed_tensor> && can_import<managed_tensor, managed_tensor>);
 // As `producer` states: a managed_tensor is moved, and cannot be shared.
-static_assert(!can_import<managed_tensor, managed_tensor&> && !can_import<managed_tensor, managed_tensor const&>);
+static_assert(!can_import<managed_tensor, managed_tensor&> && !can_import<managed_tensor, managed_tensor const&> &&
+              !can_import<managed_tensor, managed_tensor const>);
+static_assert(can_import<managed_tensor, member const&> && !can_import<managed_tensor, member const>);
 
 }  // namespace

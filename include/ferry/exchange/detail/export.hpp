@@ -64,10 +64,6 @@ template <class Array, class BackEnd>
     }
 }
 
-/// Whether the argument is an lvalue or can be moved. A const rvalue cannot be moved: its elements would be copied.
-template <class Array>
-inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
-
 /// Sets `is_inside` to whether all elements lie within the object `a`.
 template <class Array>
 [[nodiscard]] bool check_inside(Array const& a, tensor_view const& v, bool& is_inside, reporter r) {
@@ -185,10 +181,6 @@ template <class Consumer, class Array, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, tensor_view const& v, bool can_share,
                                                             request const& req, stream_token ready, BackEnd& b,
                                                             reporter r) {
-    static_assert(
-        can_move<Array>,
-        "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
-        "or share this one by passing it without std::move");
     if (!check_lanes<Consumer>(v, r)) return {};
     auto d = decide<Consumer, std::remove_reference_t<Array>>(v, ready, can_share, req);
     if (!wait_for_array(array, d, v.device(), b, r)) return {};
@@ -209,21 +201,10 @@ template <class Array, class BackEnd>
     }
 }
 
-/// Like `export_tensor`, for a request that never copies. Arrays that can never be shared do not compile.
+/// Like `export_tensor`, for a request that never copies.
 template <class Array>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor share_tensor(Array&& array, reporter r) {
-    using T = std::remove_reference_t<Array>;
-    if constexpr (is_adapted<T>()) {
-        static_assert(
-            !non_owning<T> || (std::is_lvalue_reference_v<Array> && shareable<T>),
-            "ferry: the elements of this array belong to another object, which the tensor may outlive: export their "
-            "owner, call borrow(), or request {.copy = ferry::copy_policy::always}");
-        static_assert(
-            !std::is_lvalue_reference_v<Array> || shareable<T> || non_owning<T>,
-            "ferry: to_dlpack(lvalue) needs an owner: pass std::move(array), call borrow(), add "
-            "array_traits<T>::share, or request {.copy = ferry::copy_policy::always}");
-        return export_tensor(std::forward<Array>(array), request{.copy = copy_policy::never}, share_only, r);
-    }
+    return export_tensor(std::forward<Array>(array), request{.copy = copy_policy::never}, share_only, r);
 }
 
 /// Implements to_dlpack and try_to_dlpack for tensors. On failure, returns an empty object, and `tensor` is
