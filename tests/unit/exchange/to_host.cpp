@@ -46,13 +46,16 @@ TEST_CASE("R43: a tensor in device memory without a stream is refused and unchan
     counting_producer p{data, float32, {2}};
     p.on(2);
     auto tensor = ferry::from_dlpack(&p.raw);
-    fails(errc::stream, [&] { (void)ferry::to_host(std::move(tensor)); }, {"is ready is unknown", "already_ready"});
+    fails(errc::stream, [&] { (void)ferry::to_host(std::move(tensor)); },
+          {"is ready is unknown", "with a back end and the stream or ferry::already_ready"});
     CHECK(static_cast<bool>(tensor));
     sim_system sim{device_type::cuda};
     counting_producer q{data, float32, {2}};
     q.on(2);
-    fails(errc::stream, [&] { (void)ferry::to_host(&q.raw, sim); }, {"is ready is unknown"});
+    fails(errc::stream, [&] { (void)ferry::to_host(&q.raw, sim); }, {"is ready is unknown", "from_dlpack(raw)"});
     CHECK(q.deleter_calls == 1);
+    sim_system other{device_type::cuda};
+    CHECK(ferry::to_host(std::move(tensor), other, ferry::already_ready).device() == ferry::cpu);
 }
 
 TEST_CASE("R53: the result is allocated from the caller's std::pmr or other memory resource") {
