@@ -122,7 +122,8 @@ void try_view_of(Array&&) FERRY_DELETED("the view would outlive the temporary ar
 /// \throws error  the error of the result that the adapter returned
 template <viewable Array>
 [[nodiscard]] constexpr device device_of(Array& a) {
-    if constexpr (has_device<Array>) return array_traits<std::remove_cv_t<Array>>::device(a);
+    if constexpr (!detail::is_device_sound<std::remove_cv_t<Array>>()) return {};
+    else if constexpr (has_device<Array>) return array_traits<std::remove_cv_t<Array>>::device(a);
     else return view_of(a).device();
 }
 template <viewable Array>

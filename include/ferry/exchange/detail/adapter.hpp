@@ -95,6 +95,16 @@ template <class T>
 concept view_takes_const =
     requires(T const& a) { array_traits<T>::view(a); } || requires(T const& a) { a.ferry_view(); };
 
+/// Returns whether `device` is valid or not declared.
+template <class T>
+consteval bool is_device_sound() {
+    constexpr bool device = !declares_device<T> || has_device<T>;
+    static_assert(
+        device,
+        "ferry: array_traits<T>::device must be public, static ferry::device device(T const&): take the array by const reference, and return a ferry::device, not a pair of integers");
+    return device;
+}
+
 /// Returns whether every optional member that array_traits<T> declares is valid. `is_adapted` checks `view`.
 template <class T>
 consteval bool is_sound() {
@@ -126,10 +136,6 @@ consteval bool is_sound() {
     static_assert(
         current_stream,
         "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): take a device, not an id, and return a stream_token, not a handle");
-    constexpr bool device = !declares_device<T> || has_device<T>;
-    static_assert(
-        device,
-        "ferry: array_traits<T>::device must be public, static ferry::device device(T const&): take the array by const reference, and return a ferry::device, not a pair of integers");
     constexpr bool owns = !declares_owns<T> || has_owns<T>;
     static_assert(
         owns,
@@ -143,7 +149,8 @@ consteval bool is_sound() {
     static_assert(
         lend,
         "ferry: array_traits<T>::lend_read_only must be public, static constexpr bool: true if read-only arrays are shared with legacy consumers");
-    return lend && share && adopt && described && allocate && ready_on && current_stream && device && owns && elements;
+    return lend && share && adopt && described && allocate && ready_on && current_stream && is_device_sound<T>() &&
+           owns && elements;
 }
 
 /// Returns whether an array has a view and its adapter is valid.
