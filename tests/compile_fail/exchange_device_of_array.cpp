@@ -1,4 +1,5 @@
 // expect: array_traits<T>::device must be .*return a ferry::device, not a pair of integers
+// also: try_device_of
 // R37: device_of does not ignore a `device` with another return type.
 #include <ferry/exchange/producer.hpp>
 

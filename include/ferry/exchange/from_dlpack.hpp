@@ -175,7 +175,8 @@ FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (Array&&, request const& = {}, 
     template <class Consumer, class Array, class... Rest> requires detail::const_array<Array>);
 FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (Other&&, Rest&&...), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()",
     template <class Consumer, class Other, class... Rest>
-        requires(!detail::may_export<Other> && !detail::const_array<Other> && !std::same_as<std::remove_cvref_t<Other>, managed_tensor> &&
+        requires(!detail::may_export<Other> && !detail::const_array<Other> &&
+                 !std::same_as<std::remove_cvref_t<Other>, managed_tensor> &&
                  !std::derived_from<std::remove_cvref_t<Other>, tensor_view>));
 FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
     template <class Consumer, class From, class Other, class... Rest>

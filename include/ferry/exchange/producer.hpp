@@ -129,7 +129,9 @@ template <viewable Array>
 template <viewable Array>
 [[nodiscard]] result<device> try_device_of(Array& a, std::source_location where = std::source_location::current()) {
     return detail::attempt<device>("ferry::device_of", where, [&](detail::reporter r) {
-        if constexpr (has_device<Array>) {
+        if constexpr (!detail::is_device_sound<std::remove_cv_t<Array>>()) {
+            return device{};
+        } else if constexpr (has_device<Array>) {
             return array_traits<std::remove_cv_t<Array>>::device(a);
         } else {
             auto const described = detail::describe(a);
