@@ -6,6 +6,7 @@
 #include <ferry/python/import.hpp>
 #include <ferry/python/install.hpp>
 #include <ferry/python/object.hpp>
+#include <ferry/python/unwrap.hpp>
 
 #include <ferry/cuda/facts.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
@@ -89,15 +90,10 @@ template <class T>
 template <class T, class Unwrap>
 struct FERRY_HIDDEN cuda_interface_of {
     static PyObject* get(PyObject* self, void*) noexcept {
-        try {
-            T* const array = Unwrap{}(self);
-            if (array == nullptr)
-                raise(PyExc_TypeError, "the object is not of the type that this property was installed on");
+        return guarded([&] {
+            array_in<T, Unwrap> array{self};
             return describe_for_cuda(*array);
-        } catch (...) {
-            translate_exception();
-            return nullptr;
-        }
+        });
     }
     static inline PyGetSetDef property{"__cuda_array_interface__", &get, nullptr,
                                        PyDoc_STR("The CUDA array interface, version 3. Only for data on CUDA devices."),
@@ -114,12 +110,12 @@ struct FERRY_HIDDEN cuda_interface_of {
 /// Requires the GIL. Call this function during the initialisation of the module.
 ///
 /// \tparam T       array type with array_traits<T>::view
-/// \tparam Unwrap  captureless lambda: `unwrap(PyObject*)` returns the array in an object as a T*, or null, without a
-///                 Python error, for an object of another type
-/// \param type  mutable heap type
-/// \return      true on success; otherwise false with a Python error set
-template <class T, stateless Unwrap>
-[[nodiscard]] bool install_cuda_array_interface(PyTypeObject* type, Unwrap) noexcept {
+/// \param type    mutable heap type
+/// \param unwrap  captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`
+/// \return        true on success; otherwise false with a Python error set
+template <class T, class Unwrap>
+[[nodiscard]] bool install_cuda_array_interface(PyTypeObject* type, [[maybe_unused]] Unwrap unwrap) noexcept {
+    static_assert(detail::is_unwrap<T, Unwrap>());
     return detail::set_attribute(type, "__cuda_array_interface__",
                                  PyDescr_NewGetSet(type, &detail::cuda_interface_of<T, Unwrap>::property));
 }

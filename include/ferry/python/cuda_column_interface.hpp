@@ -4,6 +4,7 @@
 #include <ferry/python/column_array_interface.hpp>
 #include <ferry/python/cuda_array_interface.hpp>
 #include <ferry/python/install.hpp>
+#include <ferry/python/unwrap.hpp>
 
 #include <ferry/cuda/facts.hpp>
 
@@ -50,18 +51,14 @@ namespace detail {
 template <class Unwrap, class ReadyOn>
 struct FERRY_HIDDEN cuda_interface_of_column {
     static PyObject* get(PyObject* self, void*) noexcept {
-        try {
-            column const* const c = Unwrap{}(self);
-            if (c == nullptr)
-                raise(PyExc_TypeError, "the object is not of the type that this property was installed on");
-            if (c->device().type != device_type::cuda && c->device().type != device_type::cuda_managed)
+        return guarded([&] {
+            array_in<column const, Unwrap> held{self};
+            column const& c = *held;
+            if (c.device().type != device_type::cuda && c.device().type != device_type::cuda_managed)
                 raise(PyExc_AttributeError,
                       "__cuda_array_interface__: the column is not on a CUDA device: use Arrow's methods");
-            return describe_column(c->view(), stream_token{ReadyOn{}(*c)}.on_device(c->device()), self);
-        } catch (...) {
-            translate_exception();
-            return nullptr;
-        }
+            return describe_column(c.view(), stream_token{ReadyOn{}(c)}.on_device(c.device()), self);
+        });
     }
     static inline PyGetSetDef property{
         "__cuda_array_interface__", &get, nullptr,
@@ -77,13 +74,14 @@ struct FERRY_HIDDEN cuda_interface_of_column {
 ///
 /// Requires the GIL. Call this function during the initialisation of the module.
 ///
-/// \tparam Unwrap   captureless lambda: `unwrap(PyObject*)` returns the column in an object as a `column const*`, or
-///                  null, without a Python error, for an object of another type
-/// \tparam ReadyOn  captureless lambda: `ready_on(column const&)` returns the stream on which the column is ready
-/// \param type  mutable heap type
-/// \return      true on success; otherwise false with a Python error set
-template <stateless Unwrap, stateless ReadyOn>
-[[nodiscard]] bool install_column_cuda_array_interface(PyTypeObject* type, Unwrap, ReadyOn) noexcept {
+/// \param type      mutable heap type
+/// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the column in an object; see `unwraps`
+/// \param ready_on  captureless lambda: `ready_on(column const&)` returns the stream on which the column is ready
+/// \return          true on success; otherwise false with a Python error set
+template <class Unwrap, stateless ReadyOn>
+[[nodiscard]] bool install_column_cuda_array_interface(PyTypeObject* type, [[maybe_unused]] Unwrap unwrap,
+                                                       [[maybe_unused]] ReadyOn ready_on) noexcept {
+    static_assert(detail::is_unwrap<column const, Unwrap>());
     return detail::set_attribute(type, "__cuda_array_interface__",
                                  PyDescr_NewGetSet(type, &detail::cuda_interface_of_column<Unwrap, ReadyOn>::property));
 }

@@ -10,6 +10,7 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/published.hpp>
 
+#include <ferry/base/flags.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 
 #include <concepts>
@@ -26,6 +27,8 @@ namespace detail {
 struct imported {
     managed_tensor tensor{};
     stream_token ready_on = already_ready;
+    /// Flags of a legacy tensor, whose struct contains none; the caller sets them before the import.
+    flags assumed = flags::read_only;
 };
 
 /// Returns the current stream of a producer, from its exchange table (R76).
@@ -156,7 +159,7 @@ FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request con
         req.stream.names_stream() && !orders(req.stream.family(), at.type) ? reference{} : to_number(req.stream);
     reference const capsule = call_dlpack(x, names().version, stream.get(), nullptr, Py_True);
     if (!capsule) throw error_is_set{};
-    got = {from_capsule(capsule.get())};
+    got = {from_capsule(capsule.get(), got.assumed)};
     gil_releasing_back_end const releasing{b};
     releasing.wait(*current);
     if (passed.names_stream() && passed != *current) releasing.wait(passed);
@@ -189,7 +192,7 @@ template <class T, class BackEnd>
     try {
         if (copied_here && import_by_table(x, type, got)) return;
         reference const capsule = request_capsule(x, req, at, copied_here);
-        got.tensor = from_capsule(capsule.get());
+        got.tensor = from_capsule(capsule.get(), got.assumed);
         got.ready_on = ferry::detail::ready_after(req, got.tensor.device());
         return;
     } catch (error_is_set const&) {
@@ -246,7 +249,7 @@ template <class T, class BackEnd>
     import_by_dlpack<T>(x, type, req, announced, b, got);
     device const actual = got.tensor.device();
     if (is_ordered(actual, announced, req.device)) return;
-    got = {};
+    got = {.assumed = got.assumed};
     producer_cache::known().set_exports_gpu(Py_TYPE(x));
     import_by_dlpack<T>(x, type, req, actual, b, got);
     if (device const dev = got.tensor.device(); !is_ordered(dev, actual, {})) fail_moved(dev, actual);
@@ -272,7 +275,7 @@ template <class T, class BackEnd>
         if (checks_first) {
             import_producer<T>(x, type, {}, b, got);
             require_memory(x, type, got.tensor.view(), true);
-            got = {};
+            got = {.assumed = got.assumed};
         }
         import_producer<T>(x, type, req, b, got);
     } catch (error_is_set const&) {
@@ -303,7 +306,7 @@ template <class T, class BackEnd>
 template <class T, class BackEnd>
 void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
     if (PyCapsule_CheckExact(x) != 0) {
-        got.tensor = from_capsule(x);
+        got.tensor = from_capsule(x, got.assumed);
         got.ready_on = ready_in_capsule(got.tensor);
         return;
     }
@@ -345,19 +348,21 @@ template <class T>
 /// tensor has been released exactly once, and a capsule that was not consumed is unchanged.
 ///
 /// \tparam T  consumer: managed_tensor, or an array type with array_traits<T>::adopt
-/// \param x    DLPack capsule, or object with `__dlpack__`, `__dlpack_c_exchange_api__` or another protocol that the
-///             back end imports
-/// \param req  request
-/// \param b    back end that copies, orders and waits
-/// \return     array
+/// \param x        DLPack capsule, or object with `__dlpack__`, `__dlpack_c_exchange_api__` or another protocol that
+///                 the back end imports
+/// \param req      request
+/// \param b        back end that copies, orders and waits
+/// \param assumed  flags of a legacy tensor, as for from_capsule
+/// \return         array
 /// \throws error_is_set  an exception of the producer; TypeError for an object without a protocol; ValueError for a
 ///                       capsule that cannot be used; BufferError for a PyTorch tensor that DLPack cannot represent
 /// \throws error  errors of ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54);
 ///                errc::device if two calls to `__dlpack__` export on different devices (R37)
 template <class T, class BackEnd = host_back_end const&>
-[[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = host_only) {
+[[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = host_only,
+                            flags assumed = flags::read_only) {
     auto const where = std::source_location::current();
-    detail::imported got;
+    detail::imported got{.assumed = assumed};
     detail::import_object<T>(x, req, b, got);
     if (!got.tensor) {
         PyErr_Format(PyExc_TypeError, "from_dlpack() expects an object with __dlpack__ or a DLPack capsule, got %.200s",

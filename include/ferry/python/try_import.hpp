@@ -8,6 +8,7 @@
 #include <ferry/python/object.hpp>
 
 #include <ferry/base/error.hpp>
+#include <ferry/base/flags.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
@@ -70,18 +71,19 @@ namespace detail {
 /// consumed is unchanged.
 ///
 /// \tparam T  consumer: managed_tensor, or an array type with array_traits<T>::adopt
-/// \param x       object or capsule, as for from_python
-/// \param req     request
-/// \param b       back end that copies, orders and waits
-/// \param raised  receives the Python exception, such as a KeyboardInterrupt, which the caller can pass to
-///                PyErr_SetObject; null to discard the exception
-/// \return        the array, or the error: errc::argument for an object without a protocol; errc::foreign_exception for
-///                a Python exception, or an exception of the adapter; errc::out_of_memory for a MemoryError or
-///                std::bad_alloc; errc::copy_needed, errc::device and errors of ferry::from_dlpack, as for from_python;
-///                errors of try_from_capsule
+/// \param x        object or capsule, as for from_python
+/// \param req      request
+/// \param b        back end that copies, orders and waits
+/// \param raised   receives the Python exception, such as a KeyboardInterrupt, which the caller can pass to
+///                 PyErr_SetObject; null to discard the exception
+/// \param assumed  flags of a legacy tensor, as for from_capsule
+/// \return         the array, or the error: errc::argument for an object without a protocol; errc::foreign_exception
+///                 for a Python exception, or an exception of the adapter; errc::out_of_memory for a MemoryError or
+///                 std::bad_alloc; errc::copy_needed, errc::device and errors of ferry::from_dlpack, as for
+///                 from_python; errors of try_from_capsule
 template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] result<T> try_from_python(PyObject* x, request const& req, BackEnd&& b = host_only,
-                                        reference* raised = nullptr) noexcept {
+                                        reference* raised = nullptr, flags assumed = flags::read_only) noexcept {
     constexpr auto api = "ferry::python::try_from_python";
     auto const where = std::source_location::current();
     auto const finish = [&](managed_tensor&& tensor, stream_token ready_on) -> result<T> {
@@ -92,12 +94,12 @@ template <class T, class BackEnd = host_back_end const&>
     };
     try {
         if (PyCapsule_CheckExact(x) != 0) {
-            auto taken = try_from_capsule(x);
+            auto taken = try_from_capsule(x, assumed);
             if (!taken) return taken.error();
             auto const ready = detail::ready_in_capsule(*taken);
             return finish(*std::move(taken), ready);
         }
-        detail::imported got;
+        detail::imported got{.assumed = assumed};
         detail::import_object<T>(x, req, b, got);
         if (!got.tensor)
             return error{errc::argument, api, "the object has no __dlpack__ and is not a DLPack capsule", where};

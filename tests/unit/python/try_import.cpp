@@ -113,6 +113,35 @@ TEST_CASE("R63: a capsule is imported once, and is unchanged by a failure to rea
     CHECK(ferry::python::try_from_capsule(Py_None).error().code() == errc::argument);
 }
 
+TEST_CASE("R15: the flags of a legacy tensor are the assumed ones, of a capsule and of every path through __dlpack__") {
+    support::start_python();
+    float value = 3;
+    auto const legacy = [&] {
+        return ferry::python::to_capsule(
+            ferry::make_managed(std::make_unique<int>(0), ferry::tensor_view{&value, {}}), ferry::version::legacy);
+    };
+    reference const type = support::eval("type('P', (), {'__dlpack__': lambda self, **how: self.made.pop()})");
+    reference const producer{PyObject_CallNoArgs(type.get())};
+    for (auto const assumed : {ferry::flags::none, ferry::flags::read_only})
+        for (auto const& req : {ferry::request{}, ferry::request{.copy = ferry::copy_policy::never}})
+            for (bool const is_object : {false, true}) {
+                auto const next = [&] {
+                    reference capsule{legacy()};
+                    if (!is_object) return capsule;
+                    reference const list{Py_BuildValue("[O]", capsule.get())};
+                    REQUIRE(PyObject_SetAttrString(producer.get(), "made", list.get()) == 0);
+                    return reference{Py_NewRef(producer.get())};
+                };
+                auto const thrown =
+                    ferry::python::from_python<managed_tensor>(next().get(), req, ferry::host_only, assumed);
+                CHECK(thrown.view().is_read_only() == (assumed == ferry::flags::read_only));
+                auto const tried =
+                    try_from_python<managed_tensor>(next().get(), req, ferry::host_only, nullptr, assumed);
+                REQUIRE(tried.has_value());
+                CHECK(tried->view().is_read_only() == (assumed == ferry::flags::read_only));
+            }
+}
+
 TEST_CASE("R54: the import of an adapter that throws is an error, and the tensor is released") {
     support::start_python();
     float value = 3;
