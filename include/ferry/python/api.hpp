@@ -24,6 +24,10 @@
 #if !defined(__LP64__)
 #error "ferry/python needs a 64-bit Unix: exchange tensors in C++ with ferry/ferry.hpp"
 #endif
+#if defined(Py_LIMITED_API) && Py_LIMITED_API + 0 < 0x030C0000
+#error "ferry needs the limited API of CPython 3.12 or later, which has vectorcalls: define Py_LIMITED_API as 0x030C0000"
+#include <see_the_error_above>
+#endif
 // Free-threaded builds are not supported: ferry has not been tested with them.
 #if defined(Py_GIL_DISABLED)
 #error "ferry does not support free-threaded builds of CPython: build against the default build of the interpreter"
@@ -34,7 +38,9 @@ namespace ferry::inline v0::python {
 /// Returns whether the interpreter is not initialised or is being finalised. In both cases, Python objects must not be
 /// used (R66).
 [[nodiscard]] inline bool is_finalizing() noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
+#if defined(Py_LIMITED_API) && Py_LIMITED_API + 0 < 0x030D0000
+    return Py_IsInitialized() == 0;  // false as soon as the finalisation stops other threads
+#elif PY_VERSION_HEX >= 0x030D0000
     return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
 #else
     return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0;
@@ -62,6 +68,37 @@ decltype(auto) call_python(F&& call) {
     return std::forward<F>(call)();
 #endif
 }
+
+/// Returns whether the calling thread holds the GIL.
+[[nodiscard]] inline bool holds_gil() noexcept {
+#if defined(Py_LIMITED_API)
+    return PyThreadState_GetDict() != nullptr;
+#else
+    return PyGILState_Check() != 0;
+#endif
+}
+
+/// The size of a tuple, and its items, borrowed; `set_item` steals the item of a new tuple. For a tuple or a list:
+/// `size_of` and `item_of`. Without calls, and without checks, unless the limited API requires them.
+#if defined(Py_LIMITED_API)
+[[nodiscard]] inline Py_ssize_t tuple_size(PyObject* tuple) noexcept { return PyTuple_Size(tuple); }
+[[nodiscard]] inline PyObject* tuple_item(PyObject* tuple, Py_ssize_t i) noexcept { return PyTuple_GetItem(tuple, i); }
+inline void set_item(PyObject* tuple, Py_ssize_t i, PyObject* stolen) noexcept { PyTuple_SetItem(tuple, i, stolen); }
+[[nodiscard]] inline Py_ssize_t size_of(PyObject* items) noexcept {
+    return PyTuple_Check(items) != 0 ? PyTuple_Size(items) : PyList_Size(items);
+}
+[[nodiscard]] inline PyObject* item_of(PyObject* items, Py_ssize_t i) noexcept {
+    return PyTuple_Check(items) != 0 ? PyTuple_GetItem(items, i) : PyList_GetItem(items, i);
+}
+#else
+[[nodiscard]] inline Py_ssize_t tuple_size(PyObject* tuple) noexcept { return PyTuple_GET_SIZE(tuple); }
+[[nodiscard]] inline PyObject* tuple_item(PyObject* tuple, Py_ssize_t i) noexcept { return PyTuple_GET_ITEM(tuple, i); }
+inline void set_item(PyObject* tuple, Py_ssize_t i, PyObject* stolen) noexcept { PyTuple_SET_ITEM(tuple, i, stolen); }
+[[nodiscard]] inline Py_ssize_t size_of(PyObject* items) noexcept { return PySequence_Fast_GET_SIZE(items); }
+[[nodiscard]] inline PyObject* item_of(PyObject* items, Py_ssize_t i) noexcept {
+    return PySequence_Fast_GET_ITEM(items, i);
+}
+#endif
 
 }  // namespace detail
 }  // namespace ferry::inline v0::python

@@ -34,6 +34,11 @@ struct interned_names {
     PyObject* untyped_storage = PyUnicode_InternFromString("untyped_storage");
     PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
     PyObject* nbytes = PyUnicode_InternFromString("nbytes");
+#if defined(Py_LIMITED_API)
+    PyObject* mro = PyUnicode_InternFromString("__mro__");
+    PyObject* dict = PyUnicode_InternFromString("__dict__");
+    PyObject* dictoffset = PyUnicode_InternFromString("__dictoffset__");
+#endif
     PyObject* torch_module = PyUnicode_InternFromString("torch._C");
     PyObject* without_torch_function = PyUnicode_InternFromString("_disabled_torch_function_impl");
     PyObject* get = PyUnicode_InternFromString("__get__");
@@ -99,9 +104,9 @@ struct interned_names {
 /// \return        false, without a Python error, if the object is not such a pair
 /// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] inline bool to_pair(PyObject* object, long long& first, long long& second) {
-    if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || PySequence_Fast_GET_SIZE(object) != 2)
+    if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || size_of(object) != 2)
         return false;
-    PyObject *const one = PySequence_Fast_GET_ITEM(object, 0), *const two = PySequence_Fast_GET_ITEM(object, 1);
+    PyObject *const one = item_of(object, 0), *const two = item_of(object, 1);
     Py_INCREF(one);
     Py_INCREF(two);
     reference const first_held{one}, second_held{two};

@@ -88,10 +88,10 @@ namespace ferry::inline v0::python::detail {
     reference const copy{PySequence_Tuple(sequence)};  // reading an integer may run Python code that changes a list
     if (!copy) throw error_is_set{};
     PyObject* const tuple = copy.get();
-    std::vector<std::int64_t> numbers(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(tuple)));
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(tuple_size(tuple)));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         long long n = 0;
-        if (!to_integer(PySequence_Fast_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)), n))
+        if (!to_integer(tuple_item(tuple, static_cast<Py_ssize_t>(i)), n))
             raise(PyExc_ValueError, error_text);
         numbers[i] = n;
     }
@@ -115,7 +115,7 @@ namespace ferry::inline v0::python::detail {
 /// Python error set.
 /// \throws error  errc::stream: a null handle, which the interface forbids (R44), or a stream of another device type
 [[nodiscard]] inline PyObject* stream_entry(stream_token ready) {
-    if (!ready.names_stream()) return Py_NewRef(Py_None);
+    if (!ready.names_stream()) return Py_BuildValue("");
     if (!fits(ready, device_type::cuda))
         ferry::detail::fail(errc::stream, "__cuda_array_interface__",
                             message{"the stream is null or not a CUDA stream (R44): use the legacy default stream, "
@@ -129,7 +129,7 @@ namespace ferry::inline v0::python::detail {
     for (int i = 0; tuple && i < count; ++i) {
         PyObject* const n = PyLong_FromLongLong(number(i));
         if (n == nullptr) return nullptr;
-        PyTuple_SET_ITEM(tuple.get(), i, n);
+        set_item(tuple.get(), i, n);
     }
     return tuple.release();
 }
@@ -168,7 +168,7 @@ struct array_interface {
         raise(PyExc_ValueError, "__cuda_array_interface__: version is not an integer");
     reference const typestr = entry(dict.get(), "typestr");
     char const* const text =
-        typestr && PyUnicode_Check(typestr.get()) != 0 ? PyUnicode_AsUTF8(typestr.get()) : "";
+        typestr && PyUnicode_Check(typestr.get()) != 0 ? PyUnicode_AsUTF8AndSize(typestr.get(), nullptr) : "";
     if (text == nullptr) throw error_is_set{};
     array_interface out{};
     bool const are_bits = allow_bits && (std::strcmp(text, "<t1") == 0 || std::strcmp(text, "|t1") == 0);
@@ -196,9 +196,9 @@ struct array_interface {
         }
     }
     reference const data = entry(dict.get(), "data");
-    bool const is_pair = data && PyTuple_Check(data.get()) != 0 && PyTuple_GET_SIZE(data.get()) == 2;
-    reference const pointer{is_pair ? PyNumber_Index(PyTuple_GET_ITEM(data.get(), 0)) : nullptr};
-    int const read_only = is_pair ? PyObject_IsTrue(PyTuple_GET_ITEM(data.get(), 1)) : -1;
+    bool const is_pair = data && PyTuple_Check(data.get()) != 0 && tuple_size(data.get()) == 2;
+    reference const pointer{is_pair ? PyNumber_Index(tuple_item(data.get(), 0)) : nullptr};
+    int const read_only = is_pair ? PyObject_IsTrue(tuple_item(data.get(), 1)) : -1;
     if (pointer) address = static_cast<long long>(PyLong_AsUnsignedLongLongMask(pointer.get()));
     if (!pointer || read_only < 0 || PyErr_Occurred() != nullptr) {
         PyErr_Clear();

@@ -106,7 +106,7 @@ template <stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
         bool const is_static = &method == &methods::table[5];
         reference function{is_static ? PyCFunction_New(&method, nullptr) : nullptr};
         if (is_static && !function) return false;
-        auto* const attribute = is_static ? PyStaticMethod_New(function.get()) : PyDescr_NewMethod(type, &method);
+        auto* const attribute = is_static ? function.release() : PyDescr_NewMethod(type, &method);
         if (!detail::set_attribute(type, method.ml_name, attribute)) return false;
     }
     return true;

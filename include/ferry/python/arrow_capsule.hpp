@@ -91,7 +91,7 @@ template <arrow_struct T>
                          arrow_capsule_name<T>, found);
         else
             PyErr_Format(PyExc_TypeError, "%s: expected a capsule '%s', got %.100s", method, arrow_capsule_name<T>,
-                         Py_TYPE(capsule)->tp_name);
+                         type_name{Py_TYPE(capsule)}.text());
         throw error_is_set{};
     }
     return static_cast<T*>(PyCapsule_GetPointer(capsule, arrow_capsule_name<T>));

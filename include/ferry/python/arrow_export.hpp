@@ -25,8 +25,8 @@ namespace detail {
 [[nodiscard]] inline PyObject* pair_of(reference first, reference second) {
     PyObject* const pair = PyTuple_New(2);
     if (pair == nullptr) throw error_is_set{};
-    PyTuple_SET_ITEM(pair, 0, first.release());
-    PyTuple_SET_ITEM(pair, 1, second.release());
+    set_item(pair, 0, first.release());
+    set_item(pair, 1, second.release());
     return pair;
 }
 
@@ -105,9 +105,9 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
         throw error_is_set{};
     }
     PyObject* requested = positional == 1 ? args[0] : Py_None;
-    Py_ssize_t const count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    Py_ssize_t const count = keywords != nullptr ? tuple_size(keywords) : 0;
     for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* const name = PyTuple_GET_ITEM(keywords, i);
+        PyObject* const name = tuple_item(keywords, i);
         PyObject* const value = args[positional + i];
         if (positional == 0 && PyUnicode_CompareWithASCIIString(name, "requested_schema") == 0) {
             requested = value;

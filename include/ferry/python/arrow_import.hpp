@@ -46,11 +46,11 @@ struct capsule_pair {
 /// \throws error_is_set  TypeError: not a tuple or list of two items
 [[nodiscard]] inline capsule_pair two_capsules(reference const& pair, char const* method) {
     PyObject* const p = pair.get();
-    if ((PyTuple_Check(p) == 0 && PyList_Check(p) == 0) || PySequence_Fast_GET_SIZE(p) != 2) {
-        PyErr_Format(PyExc_TypeError, "%s returned %.100s: expected a pair of capsules", method, Py_TYPE(p)->tp_name);
+    if ((PyTuple_Check(p) == 0 && PyList_Check(p) == 0) || size_of(p) != 2) {
+        PyErr_Format(PyExc_TypeError, "%s returned %.100s: expected a pair of capsules", method, type_name{Py_TYPE(p)}.text());
         throw error_is_set{};
     }
-    PyObject *const schema = PySequence_Fast_GET_ITEM(p, 0), *const array = PySequence_Fast_GET_ITEM(p, 1);
+    PyObject *const schema = item_of(p, 0), *const array = item_of(p, 1);
     Py_INCREF(schema);
     Py_INCREF(array);
     return {reference{schema}, reference{array}};
@@ -85,7 +85,7 @@ class error_preserving_owner {
     error_preserving_owner(error_preserving_owner const&) = delete;
     error_preserving_owner& operator=(error_preserving_owner const&) = delete;
     ~error_preserving_owner() {
-        if (is_finalizing() || PyGILState_Check() == 0) return;
+        if (is_finalizing() || !holds_gil()) return;
         PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
         PyErr_Fetch(&type, &value, &trace);
         owner_.reset();
@@ -197,7 +197,7 @@ template <class BackEnd = host_back_end const&>
     PyErr_Format(
         PyExc_TypeError,
         "expected an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__, got %.200s",
-        Py_TYPE(x)->tp_name);
+        detail::type_name{Py_TYPE(x)}.text());
     throw error_is_set{};
 }
 

@@ -208,7 +208,7 @@ struct FERRY_HIDDEN exchange_table {
 ///
 /// \return  false with an ImportError set
 [[nodiscard]] inline bool is_main_interpreter() noexcept {
-    if (PyInterpreterState_Get() == PyInterpreterState_Main()) return true;
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) return true;
     PyErr_SetString(PyExc_ImportError,
                     "ferry does not support sub-interpreters: import the module in the main interpreter");
     return false;

@@ -111,8 +111,8 @@ inline void require_keywords(Py_ssize_t positional) {
                                                              PyObject* keywords) {
     detail::require_keywords(positional);
     export_arguments given;
-    Py_ssize_t const count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
-    for (Py_ssize_t i = 0; i < count; ++i) detail::set_argument(given, PyTuple_GET_ITEM(keywords, i), args[i]);
+    Py_ssize_t const count = keywords != nullptr ? detail::tuple_size(keywords) : 0;
+    for (Py_ssize_t i = 0; i < count; ++i) detail::set_argument(given, detail::tuple_item(keywords, i), args[i]);
     return given;
 }
 
@@ -124,7 +124,7 @@ inline void require_keywords(Py_ssize_t positional) {
 /// \return          arguments
 /// \throws error_is_set  TypeError for an unknown keyword or a positional argument
 [[nodiscard]] inline export_arguments parse_export_arguments(PyObject* args, PyObject* keywords) {
-    detail::require_keywords(args != nullptr ? PyTuple_GET_SIZE(args) : 0);
+    detail::require_keywords(args != nullptr ? detail::tuple_size(args) : 0);
     export_arguments given;
     PyObject *name = nullptr, *value = nullptr;
     Py_ssize_t position = 0;

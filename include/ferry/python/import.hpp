@@ -366,7 +366,7 @@ template <class T, class BackEnd = host_back_end const&>
     detail::import_object<T>(x, req, b, got);
     if (!got.tensor) {
         PyErr_Format(PyExc_TypeError, "from_dlpack() expects an object with __dlpack__ or a DLPack capsule, got %.200s",
-                     Py_TYPE(x)->tp_name);
+                     detail::type_name{Py_TYPE(x)}.text());
         throw error_is_set{};
     }
     if (detail::is_copied_despite(x, req, got.tensor))

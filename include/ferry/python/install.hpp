@@ -27,7 +27,7 @@ namespace detail {
             PyExc_TypeError,
             "cannot install %s on immutable type '%s': create it with PyType_FromSpec, without "
             "Py_TPFLAGS_IMMUTABLETYPE",
-            what, type->tp_name);
+            what, type_name{type}.text());
         return false;
     }
     try {
@@ -80,7 +80,7 @@ template <class T, class Wrap, class BackEnd = host_back_end>
     if (!detail::can_install(type, "DLPack")) return false;
     auto* const from_dlpack = detail::import_method<T, Wrap, BackEnd>::definition();
     reference function{PyCFunction_New(from_dlpack, reinterpret_cast<PyObject*>(type))};
-    return function && detail::set_attribute(type, "from_dlpack", PyStaticMethod_New(function.get()));
+    return function && detail::set_attribute(type, "from_dlpack", function.release());
 }
 
 /// Adds the exchange table `__dlpack_c_exchange_api__` to a Python type (R69). Requires the GIL and the main

@@ -86,9 +86,9 @@ struct import_arguments {
     if (positional != 1)
         raise(PyExc_TypeError, "from_dlpack() takes one positional argument and the keywords device and copy");
     import_arguments given{args[0], {}};
-    Py_ssize_t const count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    Py_ssize_t const count = keywords != nullptr ? tuple_size(keywords) : 0;
     for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* const name = PyTuple_GET_ITEM(keywords, i);
+        PyObject* const name = tuple_item(keywords, i);
         PyObject* const value = args[positional + i];
         if (is_named(name, names().copy)) {
             given.req.copy = copy_from(value);

@@ -49,6 +49,31 @@ class reference {
     PyObject* object_ = nullptr;
 };
 
+namespace detail {
+
+/// The name of a type, for an error message.
+class type_name {
+   public:
+#if defined(Py_LIMITED_API)
+    explicit type_name(PyTypeObject* type) noexcept : name_{PyType_GetName(type)} {}
+    [[nodiscard]] char const* text() const noexcept {
+        char const* const text = name_ ? PyUnicode_AsUTF8AndSize(name_.get(), nullptr) : nullptr;
+        return text != nullptr ? text : "an object";
+    }
+
+   private:
+    reference name_;
+#else
+    explicit type_name(PyTypeObject* type) noexcept : text_{type->tp_name} {}
+    [[nodiscard]] char const* text() const noexcept { return text_; }
+
+   private:
+    char const* text_;
+#endif
+};
+
+}  // namespace detail
+
 /// A strong reference that may be released on any thread, with or without the GIL. During and after finalisation of the
 /// interpreter, the object is leaked instead (R65, R66). Use it as the owner for make_managed when a Python object
 /// keeps the memory alive. The release preserves the current Python error (R67).
@@ -86,7 +111,7 @@ namespace detail {
 /// \param name    name of the method
 /// \return        the result; null with a Python error set
 [[nodiscard, gnu::noinline]] inline reference call_method_of(PyObject* object, PyObject* name) {
-    return reference{call_python([&] { return PyObject_CallMethodNoArgs(object, name); })};
+    return reference{call_python([&] { return PyObject_VectorcallMethod(name, &object, 1, nullptr); })};
 }
 
 }  // namespace detail

@@ -24,10 +24,45 @@ struct published {
     bool overrides_torch = false;    ///< a subclass of `torch.Tensor` defines `__dlpack__` or an exchange table
 };
 
-/// Returns whether a class is the base class of `torch.Tensor`, whose name had an underscore in older releases.
-[[nodiscard]] inline bool is_torch_base(PyTypeObject const* type) noexcept {
-    return std::strcmp(type->tp_name, "torch._C.TensorBase") == 0 ||
-           std::strcmp(type->tp_name, "torch._C._TensorBase") == 0;
+/// Returns a function that returns whether a class is the base class of `torch.Tensor`, whose name had an underscore in
+/// older releases.
+[[nodiscard]] inline auto torch_base_test() {
+#if defined(Py_LIMITED_API)
+    static PyObject* cached = nullptr;  // never released, like the extension module of PyTorch
+    if (cached == nullptr)
+        if (reference const module{PyImport_GetModule(names().torch_module)})
+            for (auto const* name : {"TensorBase", "_TensorBase"})
+                if (cached == nullptr) cached = PyObject_GetAttrString(module.get(), name);
+    PyErr_Clear();
+    return [base = cached](PyTypeObject* type) { return reinterpret_cast<PyObject*>(type) == base; };
+#else
+    return [](PyTypeObject const* type) {
+        return std::strcmp(type->tp_name, "torch._C.TensorBase") == 0 ||
+               std::strcmp(type->tp_name, "torch._C._TensorBase") == 0;
+    };
+#endif
+}
+
+/// Returns the method resolution order of a type: a tuple, or null.
+[[nodiscard]] inline reference bases_of(PyTypeObject* type) noexcept {
+#if defined(Py_LIMITED_API)
+    return reference{PyObject_GenericGetAttr(reinterpret_cast<PyObject*>(type), names().mro)};
+#else
+    Py_XINCREF(type->tp_mro);
+    return reference{type->tp_mro};
+#endif
+}
+
+/// Returns the mapping of the attributes that a type defines, or null.
+[[nodiscard]] inline reference attributes_of(PyTypeObject* type) noexcept {
+#if defined(Py_LIMITED_API)
+    return reference{PyObject_GenericGetAttr(reinterpret_cast<PyObject*>(type), names().dict)};
+#elif PY_VERSION_HEX >= 0x030C0000
+    return reference{PyType_GetDict(type)};
+#else
+    Py_XINCREF(type->tp_dict);
+    return reference{type->tp_dict};
+#endif
 }
 
 /// Searches the method resolution order of a type once. Comparing a key may run Python code that changes the bases; the
@@ -37,29 +72,24 @@ struct published {
 /// \return      the attributes found
 /// \throws error_is_set  an exception raised by the comparison of a key
 [[nodiscard, gnu::noinline]] inline published find_published(PyTypeObject* type) {
-    Py_XINCREF(type->tp_mro);
-    reference const bases{type->tp_mro};
-    Py_ssize_t const count = bases ? PyTuple_GET_SIZE(bases.get()) : 0;
     auto const& known = names();
+    auto const is_torch_base = torch_base_test();
+    reference const bases = bases_of(type);
+    Py_ssize_t const count = bases ? tuple_size(bases.get()) : 0;
     published found;
     Py_ssize_t found_at = count;
     for (Py_ssize_t i = 0; i < count && !(found.dlpack && found.torch_base != nullptr); ++i) {
-        auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases.get(), i));
+        auto* const base = reinterpret_cast<PyTypeObject*>(tuple_item(bases.get(), i));
         if (is_torch_base(base)) {  // torch.Tensor itself is at i - 1
             found.torch_base = reinterpret_cast<PyObject*>(base);
             found.is_torch_subclass = i > 1;
             found.overrides_torch = found_at + 1 < i;
         }
         if (found.dlpack) continue;
-#if PY_VERSION_HEX >= 0x030C0000
-        reference const own{PyType_GetDict(base)};
-        PyObject* const dictionary = own.get();
-#else
-        PyObject* const dictionary = base->tp_dict;
-#endif
-        if (dictionary == nullptr) continue;
+        reference const own = attributes_of(base);
+        if (!own) continue;
         auto const defines = [&](PyObject* name) {
-            int const has_it = call_python([&] { return PyDict_Contains(dictionary, name); });
+            int const has_it = call_python([&] { return PySequence_Contains(own.get(), name); });
             if (has_it < 0) throw error_is_set{};
             return has_it == 1;
         };
@@ -116,18 +146,18 @@ class producer_cache {
     void add(PyTypeObject* type, PyObject* dlpack) noexcept {
         if (!has_tag(type)) return;
         // A type keeps only the methods in its dictionary alive: a descriptor may return a new function each time.
-        bool const is_fixed = _PyType_Lookup(type, names().dlpack) == dlpack &&
+        bool const is_fixed = look_up(type, names().dlpack) == dlpack &&
                               PyType_HasFeature(Py_TYPE(dlpack), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
                               has_fixed_attributes(type);
-        entries_[place_of(type)] = {type, is_fixed ? dlpack : nullptr, type->tp_version_tag};
+        entries_[place_of(type)] = {type, is_fixed ? dlpack : nullptr, tag_of(type)};
     }
     /// Adds a type that publishes nothing, unless its objects have attributes of their own.
     ///
     /// \param type  type without `__dlpack__` and exchange table
     void add_other(PyTypeObject* type) noexcept {
-        static_cast<void>(_PyType_Lookup(type, names().dlpack));  // assigns a tag
-        if (has_tag(type) && has_fixed_attributes(type) && Py_TYPE(type) == &PyType_Type)
-            others_[place_of(type)] = {type, nullptr, type->tp_version_tag};
+        static_cast<void>(look_up(type, names().dlpack));  // assigns a tag
+        if (has_tag(type) && has_fixed_attributes(type) && Py_TYPE(reinterpret_cast<PyObject*>(type)) == &PyType_Type)
+            others_[place_of(type)] = {type, nullptr, tag_of(type)};
     }
     [[nodiscard]] FERRY_HIDDEN static producer_cache& known() noexcept {
         static constinit producer_cache cache;
@@ -141,20 +171,43 @@ class producer_cache {
         unsigned tag = 0;
         bool exports_gpu = false;
         [[nodiscard]] bool is_of(PyTypeObject* other) const noexcept {
-            return type == other && tag == other->tp_version_tag && has_tag(other);
+            return type == other && tag == tag_of(other) && has_tag(other);
         }
     };
     [[nodiscard]] static std::size_t place_of(PyTypeObject* type) noexcept {
         return reinterpret_cast<std::uintptr_t>(type) / 64 % 8;
     }
     [[nodiscard]] entry const& entry_of(PyTypeObject* type) const noexcept { return entries_[place_of(type)]; }
+#if defined(Py_LIMITED_API)
+    // The limited API has no tags: only static types are in the cache, which never change and are never freed.
+    [[nodiscard]] static unsigned tag_of(PyTypeObject*) noexcept { return 0; }
+    [[nodiscard]] static bool has_tag(PyTypeObject* type) noexcept {
+        return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) == 0;
+    }
+    [[nodiscard]] static PyObject* look_up(PyTypeObject* type, PyObject* name) noexcept {
+        reference const own = attributes_of(type), found{own ? PyObject_GetItem(own.get(), name) : nullptr};
+        PyErr_Clear();
+        return found.get();  // the type keeps it
+    }
+    [[nodiscard]] static bool has_fixed_attributes(PyTypeObject* type) noexcept {
+        reference const offset{PyObject_GenericGetAttr(reinterpret_cast<PyObject*>(type), names().dictoffset)};
+        bool const has_dict = !offset || PyLong_AsLong(offset.get()) != 0;
+        PyErr_Clear();
+        return !has_dict && PyType_GetSlot(type, Py_tp_getattro) == reinterpret_cast<void*>(&PyObject_GenericGetAttr);
+    }
+#else
+    [[nodiscard]] static unsigned tag_of(PyTypeObject* type) noexcept { return type->tp_version_tag; }
     [[nodiscard]] static bool has_tag(PyTypeObject* type) noexcept {
         return type->tp_version_tag != 0 && PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) != 0;
+    }
+    [[nodiscard]] static PyObject* look_up(PyTypeObject* type, PyObject* name) noexcept {
+        return _PyType_Lookup(type, name);
     }
     /// Returns whether the objects of a type have no attributes other than those of the type.
     [[nodiscard]] static bool has_fixed_attributes(PyTypeObject* type) noexcept {
         return type->tp_dictoffset == 0 && type->tp_getattro == PyObject_GenericGetAttr;
     }
+#endif
     entry entries_[8], others_[8];
 };
 

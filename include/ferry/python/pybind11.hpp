@@ -5,6 +5,10 @@
 #error "pybind11 not found: install pybind11, and build the module with pybind11_add_module"
 #include <see_the_error_above>
 #endif
+#if defined(Py_LIMITED_API)
+#error "pybind11 does not support the limited API: do not define Py_LIMITED_API, or bind with nanobind (STABLE_ABI)"
+#include <see_the_error_above>
+#endif
 
 #include <ferry/python/caster.hpp>
 

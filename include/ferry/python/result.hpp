@@ -90,7 +90,7 @@ struct FERRY_HIDDEN tensor_object {
     /// \throws error_is_set  the type or the object cannot be created
     [[nodiscard]] static PyObject* make(shared_tensor&& tensor) {
         PyTypeObject* const type = get_type();
-        PyObject* const self = type->tp_alloc(type, 0);
+        PyObject* const self = PyType_GenericAlloc(type, 0);
         if (self == nullptr) throw error_is_set{};
         ::new (static_cast<void*>(&reinterpret_cast<tensor_object*>(self)->held)) shared_tensor{std::move(tensor)};
         return self;
@@ -107,7 +107,7 @@ struct FERRY_HIDDEN tensor_object {
     static void destroy(PyObject* self) noexcept {
         PyTypeObject* const type = Py_TYPE(self);
         reinterpret_cast<tensor_object*>(self)->held.~shared_tensor();
-        type->tp_free(self);
+        PyObject_Free(self);
         Py_DECREF(type);
     }
     static PyObject* shape(PyObject* self, void*) noexcept {
@@ -116,7 +116,7 @@ struct FERRY_HIDDEN tensor_object {
         for (int i = 0; tuple && i < v.rank(); ++i) {
             PyObject* const extent = PyLong_FromLongLong(v.extent(i));
             if (extent == nullptr) return nullptr;
-            PyTuple_SET_ITEM(tuple.get(), i, extent);
+            set_item(tuple.get(), i, extent);
         }
         return tuple.release();
     }
@@ -140,7 +140,7 @@ struct FERRY_HIDDEN tensor_object {
         if (!numpy) return nullptr;
         reference shared{PyObject_CallMethod(numpy.get(), "from_dlpack", "(O)", self)};
         bool const is_default =
-            PyTuple_GET_SIZE(arguments) == 0 && (keywords == nullptr || PyDict_GET_SIZE(keywords) == 0);
+            tuple_size(arguments) == 0 && (keywords == nullptr || PyDict_Size(keywords) == 0);
         if (!shared || is_default) return shared.release();
         reference const method{PyObject_GetAttrString(numpy.get(), "array")};
         reference const first{Py_BuildValue("(O)", shared.get())};
@@ -172,11 +172,17 @@ struct FERRY_HIDDEN tensor_object {
              const_cast<char*>("A tensor returned by a C++ function. Pass it to from_dlpack of any library.")},
             {0, nullptr},
         };
-        static PyType_Spec spec{"ferry.Tensor", sizeof(tensor_object), 0, Py_TPFLAGS_DEFAULT, slots};
+        unsigned flags = Py_TPFLAGS_DEFAULT;
+#ifdef Py_TPFLAGS_DISALLOW_INSTANTIATION
+        flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;  // Python code cannot create instances
+#endif
+        PyType_Spec spec{"ferry.Tensor", sizeof(tensor_object), 0, flags, slots};
         reference made{PyType_FromSpec(&spec)};
         if (!made) throw error_is_set{};
         auto* const created = reinterpret_cast<PyTypeObject*>(made.get());
-        created->tp_new = nullptr;  // Python code cannot create instances
+#ifndef Py_TPFLAGS_DISALLOW_INSTANTIATION
+        created->tp_new = nullptr;
+#endif
         bool const installed = install_dlpack<shared_tensor>(
             created,
             [](PyObject* o) { return Py_TYPE(o) == type() ? &reinterpret_cast<tensor_object*>(o)->held : nullptr; },
@@ -222,7 +228,8 @@ template <class Options>
     reference object{tensor_object<typename Options::back_end>::make({std::move(shared), ready})};
     if constexpr (requires { Options::module(); }) {
         PyObject* const from_dlpack = importer_of<Options>();
-        object = reference{call_python([&] { return PyObject_CallOneArg(from_dlpack, object.get()); })};
+        PyObject* const argument = object.get();
+        object = reference{call_python([&] { return PyObject_Vectorcall(from_dlpack, &argument, 1, nullptr); })};
         if (!object) throw error_is_set{};
     }
     return object.release();

@@ -61,7 +61,7 @@ namespace ferry::inline v0::python::detail {
         if (!tuple) throw error_is_set{};
         for (Py_ssize_t i = 0; i < count; ++i) {
             Py_INCREF(keywords[i]);
-            PyTuple_SET_ITEM(tuple.get(), i, keywords[i]);
+            set_item(tuple.get(), i, keywords[i]);
         }
         keyword_names = tuple.get();
     }
