@@ -1,5 +1,6 @@
 """The stable ABI: every header of ferry/python alone with the limited API, and one module in each CPython from 3.12 on."""
 
+import os
 import pathlib
 import subprocess
 
@@ -17,6 +18,7 @@ HEADERS = sorted(
     for p in (ROOT / "include/ferry/python").rglob("*.hpp")
     if p.name != "pybind11.hpp" and (TOOLKIT.exists() or not p.name.startswith("cuda_"))
 )
+OLDEST = [*pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")).glob("versions/3.9.*/include/python3.9")]
 USE = ROOT / "tests/interop/stable_abi/use.py"
 
 pytestmark = pytest.mark.skipif(not PYTHONS, reason="no CPython 3.12 or later with the GIL and headers is installed")
@@ -26,12 +28,16 @@ def output(python, code):
     return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def compile_cpp(source, *options, api="0x030C0000", python=0):
+def include_of(python):
+    return output(python, "import sysconfig; print(sysconfig.get_path('include'))")
+
+
+def compile_cpp(source, *options, api="0x030C0000", include=None):
     """Compiles a source with the headers of an interpreter, by default of the oldest one; returns the process."""
-    include = output(PYTHONS[python], "import sysconfig; print(sysconfig.get_path('include'))")
+    include = include or include_of(PYTHONS[0])
     system = [include, find_dlpack_include_path(), nanobind.include_dir(), pybind11.get_include(), TOOLKIT]
     command = ["g++", "-std=c++20", *"-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fPIC -fvisibility=hidden".split(),
-               f"-DPy_LIMITED_API={api}", f"-I{ROOT / 'include'}", *(f"-isystem{folder}" for folder in system)]  # fmt: skip
+               *([f"-DPy_LIMITED_API={api}"] if api else []), f"-I{ROOT / 'include'}", *(f"-isystem{folder}" for folder in system)]  # fmt: skip
     return subprocess.run([*command, *options, source], capture_output=True, text=True)
 
 
@@ -49,7 +55,13 @@ def test_every_header_compiles_alone_with_the_limited_api(header, tmp_path):
 
 def test_the_limited_api_of_the_newest_interpreter(tmp_path):
     version = output(PYTHONS[-1], "import sys; print('0x%02X%02X0000' % sys.version_info[:2])")
-    done = compile_header(ROOT / "include/ferry/python/caster.hpp", tmp_path, api=version, python=-1)
+    done = compile_header(ROOT / "include/ferry/python/caster.hpp", tmp_path, api=version, include=include_of(PYTHONS[-1]))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not OLDEST, reason="the headers of CPython 3.9 are not installed")
+def test_the_oldest_supported_cpython():
+    done = compile_cpp(ROOT / "tests/interop/stable_abi/module.cpp", "-fsyntax-only", api=None, include=OLDEST[0])
     assert done.returncode == 0, done.stderr
 
 
@@ -73,7 +85,7 @@ def module():
     return path
 
 
-@pytest.mark.parametrize("case", ["exports", "imports", "legacy", "torch", "results", "columns", "buffers", "threads"])
+@pytest.mark.parametrize("case", ["exports", "imports", "legacy", "torch", "results", "columns", "buffers", "threads", "finalisation"])
 @pytest.mark.parametrize("python", PYTHONS, ids=lambda p: p.parts[-3])
 def test_one_module_runs_in_every_interpreter(python, case, module):
     done = subprocess.run([python, USE, module, case], capture_output=True, text=True, timeout=60)

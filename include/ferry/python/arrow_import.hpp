@@ -47,7 +47,8 @@ struct capsule_pair {
 [[nodiscard]] inline capsule_pair two_capsules(reference const& pair, char const* method) {
     PyObject* const p = pair.get();
     if ((PyTuple_Check(p) == 0 && PyList_Check(p) == 0) || size_of(p) != 2) {
-        PyErr_Format(PyExc_TypeError, "%s returned %.100s: expected a pair of capsules", method, type_name{Py_TYPE(p)}.text());
+        PyErr_Format(PyExc_TypeError, "%s returned %.100s: expected a pair of capsules", method,
+                     type_name{Py_TYPE(p)}.text());
         throw error_is_set{};
     }
     PyObject *const schema = item_of(p, 0), *const array = item_of(p, 1);

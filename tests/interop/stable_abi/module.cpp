@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#if !defined(Py_LIMITED_API)
-#error "this module is a test of the limited API"
+#ifndef Py_TPFLAGS_DISALLOW_INSTANTIATION  // before CPython 3.10
+#define Py_TPFLAGS_DISALLOW_INSTANTIATION 0
 #endif
 
 namespace {

@@ -153,4 +153,17 @@ def threads():
     assert not held
 
 
+def finalisation():
+    """The interpreter ends while a thread imports."""
+    old = Legacy(m.samples(3))
+
+    def loop():
+        while True:
+            m.Samples.from_dlpack(old)
+
+    for _ in range(3):
+        threading.Thread(target=loop, daemon=True).start()
+    sys.held = m.from_buffer(bytearray(8)), m.column(3), m.result(3)
+
+
 globals()[sys.argv[2]]()
