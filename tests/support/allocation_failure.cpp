@@ -18,6 +18,18 @@ struct state {
 };
 thread_local state here;
 
+#ifdef _WIN32  // has no std::aligned_alloc, and frees aligned memory with a function of its own
+void* aligned_memory(std::size_t size, std::size_t alignment) noexcept { return ::_aligned_malloc(size, alignment); }
+void free_memory(void* memory) noexcept { ::_aligned_free(memory); }
+#else
+void* aligned_memory(std::size_t size, std::size_t alignment) noexcept {
+    return alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
+               ? std::malloc(size)
+               : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+void free_memory(void* memory) noexcept { std::free(memory); }
+#endif
+
 void* allocate(std::size_t size, std::size_t alignment) noexcept {
     if (here.open) {
         ++here.allocations;
@@ -27,9 +39,7 @@ void* allocate(std::size_t size, std::size_t alignment) noexcept {
         }
     }
     if (size == 0) size = 1;
-    void* const memory = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
-                             ? std::malloc(size)
-                             : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    void* const memory = aligned_memory(size, alignment);
     if (here.open && memory != nullptr) {
         if (here.live == 4096) std::abort();
         here.blocks[here.live++] = memory;
@@ -50,7 +60,7 @@ void release(void* memory) noexcept {
                 here.blocks[i] = here.blocks[--here.live];
                 break;
             }
-    std::free(memory);
+    free_memory(memory);
 }
 
 constexpr std::size_t normal = __STDCPP_DEFAULT_NEW_ALIGNMENT__;

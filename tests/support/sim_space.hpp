@@ -4,18 +4,14 @@
 #pragma once
 
 #include <ferry/space/back_end.hpp>
+#include <support/pages.hpp>
 #include <support/sim_stream.hpp>
 #include <support/verb.hpp>
-
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -41,35 +37,34 @@ using ferry::tensor_view;
 /// Byte value of uninitialised memory; −1.2e17 as a float, a large number as an integer.
 inline constexpr unsigned char poison = 0xDB;
 
-/// Memory of a simulated device. The host's address is `data()`: PROT_NONE for types 2 and 12, accessible for 3 and 13.
+/// Memory of a simulated device. The host's address is `data()`: inaccessible for types 2 and 12, accessible for 3 and 13.
 /// The device uses the mapping at `device_side()`. Filled with poison on construction.
 class sim_block {
    public:
     /// \param file  file of another block, to share its memory; this block closes it
-    sim_block(ferry::device d, std::size_t bytes, int file = -1)
+    sim_block(ferry::device d, std::size_t bytes, page_file file = no_page_file)
         : device_{d}, bytes_{bytes}, mapped_{round_up(bytes)} {
-        bool const is_fresh = file < 0;
-        if (is_fresh) file = memfd_create("sim_block", MFD_CLOEXEC);
-        if (file < 0 || (is_fresh && ftruncate(file, static_cast<off_t>(mapped_)) != 0)) throw std::bad_alloc{};
-        bool const host_reads = ferry::is_host_accessible(d);
-        data_ = mmap(nullptr, mapped_, host_reads ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, 0);
-        device_side_ = host_reads ? data_ : mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        if (data_ == MAP_FAILED || device_side_ == MAP_FAILED) std::abort();
-        file_ = file;
+        bool const is_fresh = file == no_page_file;
+        file_ = is_fresh ? make_page_file(mapped_) : file;
+        data_ = device_side_ = map_pages(file_, mapped_);
+        if (!ferry::is_host_accessible(d)) {
+            device_side_ = map_pages(file_, mapped_);
+            protect_pages(data_, mapped_, page_access::none);
+        }
         if (is_fresh) std::memset(device_side_, poison, mapped_);
     }
     sim_block(sim_block const&) = delete;
     sim_block& operator=(sim_block const&) = delete;
     ~sim_block() {
-        if (device_side_ != data_) munmap(device_side_, mapped_);
-        munmap(data_, mapped_);
-        close(file_);
+        if (device_side_ != data_) unmap_pages(device_side_, mapped_);
+        unmap_pages(data_, mapped_);
+        close_page_file(file_);
     }
 
     /// The file of the memory, for other mappings of it.
-    [[nodiscard]] int file() const noexcept { return file_; }
+    [[nodiscard]] page_file file() const noexcept { return file_; }
     [[nodiscard]] void* data() const noexcept { return data_; }
-    [[nodiscard]] std::byte* device_side() const noexcept { return static_cast<std::byte*>(device_side_); }
+    [[nodiscard]] std::byte* device_side() const noexcept { return device_side_; }
     [[nodiscard]] ferry::device device() const noexcept { return device_; }
     [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
     [[nodiscard]] bool contains(void const* p) const noexcept {
@@ -85,15 +80,15 @@ class sim_block {
 
    private:
     [[nodiscard]] static std::size_t round_up(std::size_t bytes) noexcept {
-        auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+        auto const page = page_size();
         return (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
     }
 
     ferry::device device_;
     std::size_t bytes_, mapped_;
-    int file_ = -1;
-    void* data_;
-    void* device_side_;
+    page_file file_;
+    std::byte* data_;
+    std::byte* device_side_;
 };
 
 class sim_system;
@@ -140,7 +135,7 @@ class sim_system {
     /// A stream of one device; a token bound to another device is an error (`stream_token::bound_to`).
     ferry::stream_token make_stream(ferry::device d) { return make_stream(d.type, d.id); }
     /// Memory for a test, filled with poison.
-    [[nodiscard]] sim_memory make_memory(ferry::device d, std::size_t bytes, int file = -1) {
+    [[nodiscard]] sim_memory make_memory(ferry::device d, std::size_t bytes, page_file file = no_page_file) {
         return {new_block(d, bytes, file), live_bytes_};
     }
     /// Queues a function.
@@ -327,7 +322,7 @@ class sim_system {
         made.token = token;
         return made;
     }
-    [[nodiscard]] std::shared_ptr<sim_block> new_block(ferry::device d, std::size_t bytes, int file = -1) {
+    [[nodiscard]] std::shared_ptr<sim_block> new_block(ferry::device d, std::size_t bytes, page_file file = no_page_file) {
         auto block = std::allocate_shared<sim_block>(uncounted<sim_block>{}, d, bytes, file);
         std::lock_guard const lock{mutex_};
         std::erase_if(blocks_, [](auto const& old) { return old.expired(); });
@@ -393,19 +388,5 @@ class sim_system {
 };
 
 static_assert(ferry::back_end<sim_system>);
-
-/// Whether `f` causes a segmentation fault; runs it in a child process.
-template <class F>
-[[nodiscard]] bool faults(F f) {
-    pid_t const child = fork();
-    if (child == 0) {
-        std::signal(SIGSEGV, SIG_DFL);
-        f();
-        _exit(0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
-}
 
 }  // namespace support

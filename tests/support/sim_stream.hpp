@@ -32,7 +32,7 @@ struct uncounted {
     template <class U>
     uncounted(uncounted<U> const&) noexcept {}
     [[nodiscard]] T* allocate(std::size_t n) {
-        auto* const memory = std::aligned_alloc(alignof(std::max_align_t), (n * sizeof(T) + 15) / 16 * 16);
+        auto* const memory = std::malloc(n * sizeof(T));
         if (memory == nullptr) throw std::bad_alloc{};
         return static_cast<T*>(memory);
     }

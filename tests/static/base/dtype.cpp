@@ -74,7 +74,8 @@ static_assert(dtype_of<bool> == data_type{type_code::bool_, 8});
 static_assert(dtype_of<std::int8_t> == data_type{type_code::int_, 8});
 static_assert(dtype_of<std::uint16_t> == data_type{type_code::uint, 16});
 static_assert(dtype_of<std::int32_t> == data_type{type_code::int_, 32});
-static_assert(dtype_of<long> == dtype_of<long long> && dtype_of<long> == data_type{type_code::int_, 64});
+static_assert(dtype_of<long> == data_type{type_code::int_, 8 * sizeof(long)} &&  // 32 bits on Windows
+              dtype_of<long long> == data_type{type_code::int_, 64});
 static_assert(dtype_of<char>.bits == 8 && dtype_of<unsigned char> == data_type{type_code::uint, 8});
 static_assert(dtype_of<float> == data_type{type_code::float_, 32} &&
               dtype_of<double> == data_type{type_code::float_, 64});
