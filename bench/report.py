@@ -40,6 +40,7 @@ ABOUT = {
     "Exchange in C++": "The array is moved into the struct and has no reference count, so the same steps take less time than in the round trip above.",
     "Compile time": "The times are processor times of `g++` and `clang++` with `-fsyntax-only`. They were not measured in the same run as the times in the "
     "section about including a header.",
+    "Arguments of bound functions": "The row \"NumPy's own versioned capsule\" compares two exports by NumPy; neither uses ferry.",
     "Copies on the host": "The times are processor times of one thread. *Executed*: an existing copy plan is executed, and its destination has been written before. "
     "*Planned and executed*: the plan is made for each copy. *Fresh*: the destination is newly allocated.",
     "Attaching a tensor in host memory": "Each row attaches a tensor, reads one element and releases the tensor. *Found in its session*: the session already maps "
