@@ -1,4 +1,4 @@
-// expect: a list of indices is passed to [] or at: v[list]
+// expect: does not accept a list of indices: use v\[list\] or v\.at\(list\)
 #include <ferry/tensor/typed_view.hpp>
 
 #include <vector>

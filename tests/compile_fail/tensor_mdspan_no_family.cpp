@@ -1,4 +1,4 @@
-// expect: the family has no mdspan for the host: pass one with `contiguous` and `strided`
+// expect: the family has no mdspan for the host: pass a family with `contiguous` and `strided`
 // The error for a type that is not a family.
 #include <support/tiny_mdspan.hpp>
 

@@ -1,4 +1,4 @@
-// expect: a range of indices is a ferry::range_slice\{first, last\}
+// expect: pass a range of indices as ferry::range_slice\{first, last\}
 // also: try_slice
 #include <ferry/tensor/slice.hpp>
 #include <ferry/tensor/typed_view.hpp>

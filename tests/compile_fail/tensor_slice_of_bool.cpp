@@ -1,4 +1,4 @@
-// expect: an argument of slice is an integer, a ferry::range_slice or ferry::full_extent
+// expect: each argument of slice must be an integer, a ferry::range_slice or ferry::full_extent
 // also: try_slice
 #include <ferry/tensor/typed_view.hpp>
 

@@ -362,8 +362,8 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
             ferry::detail::fail(
                 errc::out_of_range, "ferry::cuda::shareable",
                 message{
-                    "the tensor exceeds the allocation that contains its first byte, expected one allocation: a handle "
-                    "cannot refer to several; copy the tensor"});
+                    "the tensor exceeds the allocation that contains its first byte, and a handle cannot refer to "
+                    "several allocations: copy the tensor"});
         wire::memory m;
         bool const by_pool = is_shared_by_pool(a);
         auto const handle = by_pool ? handle_of_pool_memory(a.base) : handle_of_allocation(a);

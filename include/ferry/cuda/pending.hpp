@@ -112,9 +112,8 @@ template <back_end BackEnd>
     if (!uses_cuda_streams(to.type))
         ferry::detail::fail(
             errc::device, api,
-            message{"a stream cannot copy to "}
-                << name(to.type)
-                << " memory without blocking the host: request cuda_host memory, or call ferry::to_host",
+            message{"an asynchronous copy to "}
+                << name(to.type) << " memory is not supported: request cuda_host memory, or call ferry::to_host",
             where);
     ready_on = ready_on.bound_to(source.device());  // mutant: cuda_pending_device
     on = on.names_stream() ? on.on_device(to) : ready_on;

@@ -79,7 +79,7 @@ struct no_options {
 template <class Rest, class Option>
 struct with_option {
     static_assert(!std::same_as<Option, Option>,
-                  "ferry: an option is copies<>, on<>, on_stream<>, through<> or library<>");
+                  "ferry: unknown option: pass copies<>, on<>, on_stream<>, through<> or library<>");
 };
 template <class Rest, copy_policy Policy>
 struct with_option<Rest, copies<Policy>> : Rest {

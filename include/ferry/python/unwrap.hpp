@@ -73,7 +73,8 @@ class array_in {
     explicit array_in(PyObject* object) : held_{get(object)} {
         if (!static_cast<bool>(held_))
             raise(PyExc_TypeError,
-                  "the object is not of the type that defines this method or property, or publishes this exchange table");
+                  "the object is not an instance of the type that defines this method or property, or that publishes "
+                  "this exchange table");
     }
     [[nodiscard]] T& operator*() { return *held_; }
 

@@ -128,8 +128,8 @@ template <class Family, class T, int Rank, access_from Access, layout Layout>
     static_assert(Rank != dynamic_rank, "an mdspan has a static rank: call as<T, Rank>");
     if constexpr (Access == access_from::host)
         static_assert(host_mdspan_family<Family>,
-                      "the family has no mdspan for the host: pass one with `contiguous` and `strided`, such as "
-                      "ferry::to_mdspan<ferry::mdspan_family::cccl>(v) of <ferry/adapters/mdspan_cccl.hpp>");
+                      "the family has no mdspan for the host: pass a family with `contiguous` and `strided`, such as "
+                      "ferry::mdspan_family::cccl of <ferry/adapters/mdspan_cccl.hpp>");
     return Rank != dynamic_rank;
 }
 

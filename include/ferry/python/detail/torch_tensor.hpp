@@ -165,7 +165,8 @@ FERRY_COLD inline void explain_refusal(PyObject* x, published const& type) {
         else if (is_true(torch_property(x, type, names().is_meta)))
             why = "from_dlpack: the tensor is on the meta device, and has no memory: import a tensor with memory";
         else if (is_true(torch_property(x, type, names().is_quantized)))
-            why = "from_dlpack: the tensor is quantized, without a DLPack type: import x.dequantize() or x.int_repr()";
+            why = "from_dlpack: the tensor has a quantized type, which DLPack does not define: import x.dequantize() "
+                  "or x.int_repr()";
     } catch (error_is_set const&) {  // the error of PyTorch stays
     }
     if (why != nullptr) replace_error(why);

@@ -19,7 +19,7 @@ struct refused_arguments {
     template <integral_index... Index> requires(IsHost && Rank != dynamic_rank && sizeof...(Index) != Rank)
     void operator()(Index...) const FERRY_DELETED("the number of indices is not the rank: pass one index for each dimension");
     template <class List> requires(IsHost && integer_list<List>)
-    void operator()(List const&) const FERRY_DELETED("a list of indices is passed to [] or at: v[list]");
+    void operator()(List const&) const FERRY_DELETED("operator() does not accept a list of indices: use v[list] or v.at(list)");
     template <class... Index> requires(!IsHost)
     void operator()(Index...) const FERRY_DELETED("the view has access_from::device, and the host cannot access its elements: pass data() to a kernel, or call ferry::to_host");
     template <refused_index Index> requires(IsHost)
@@ -36,11 +36,11 @@ struct refused_arguments {
         template <class... Index> requires(!IsHost));
     FERRY_DELETED_BOTH(slice, try_slice, (S...) const, "slice requires a static rank: call as<T, Rank>",
         template <class... S> requires(Rank == dynamic_rank));
-    FERRY_DELETED_BOTH(slice, try_slice, (S...) const, "an argument of slice is an integer, a ferry::range_slice or ferry::full_extent",
+    FERRY_DELETED_BOTH(slice, try_slice, (S...) const, "each argument of slice must be an integer, a ferry::range_slice or ferry::full_extent",
         template <class... S> requires(Rank != dynamic_rank && (!slice_argument<S> || ...)));
-    FERRY_DELETED_BOTH(slice, try_slice, (Int const (&)[N], S...) const, "a range of indices is a ferry::range_slice{first, last}",
+    FERRY_DELETED_BOTH(slice, try_slice, (Int const (&)[N], S...) const, "pass a range of indices as ferry::range_slice{first, last}",
         template <class Int, std::size_t N, class... S>);
-    FERRY_DELETED_BOTH(slice, try_slice, (First, Int const (&)[N], S...) const, "a range of indices is a ferry::range_slice{first, last}",
+    FERRY_DELETED_BOTH(slice, try_slice, (First, Int const (&)[N], S...) const, "pass a range of indices as ferry::range_slice{first, last}",
         template <class First, class Int, std::size_t N, class... S>);
     FERRY_DELETED_BOTH(slice, try_slice, (S...) const, "slice requires one index or range_slice for each dimension: ferry::full_extent selects all indices",
         template <slice_argument... S> requires(Rank != dynamic_rank && sizeof...(S) != Rank));
