@@ -86,8 +86,9 @@
     __VA_ARGS__ void try_name parameters FERRY_DELETED(cure)
 #endif
 
-// For deleted overloads that only Clang needs. If the conversion of a member of a braced argument is deleted, Clang
-// discards the overload and selects the deleted one. GCC keeps the overload and reports the deleted conversion.
+// For deleted overloads that only Clang needs. If initialising a member of a braced argument would require a deleted
+// conversion, Clang ignores the overload with that parameter and selects the deleted overload. GCC selects the former,
+// and reports the deleted conversion.
 #if defined(__clang__)
 #define FERRY_DELETED_BRACED(...) FERRY_DELETED_BOTH(__VA_ARGS__)
 #else

@@ -24,7 +24,7 @@ enum class verdict : std::uint8_t { kept, broken, not_applicable, not_examined }
 /// Result of one check on one array type. The strings are valid only during the call to `report`.
 struct finding {
     char const* rule;  ///< number of the rule, for example "R24"
-    char const* name;  ///< property that was checked, for example "strides"; unique in a run together with `rule`
+    char const* name;  ///< property that was checked, for example "strides"; no two checks of a rule have the same name
     verdict outcome;
     char const* evidence;  ///< observation, and for some broken rules the fix; may be empty unless the rule is broken
 };

@@ -20,7 +20,7 @@ struct allocation {
     std::int32_t device_id = 0;      ///< ordinal; -1: unknown
     bool has_legacy_handle = false;  ///< allocated by cudaMalloc, so that cudaIpcGetMemHandle accepts it
     bool is_managed = false;
-    bool is_of_pool = false;    ///< allocated from a memory pool, and exported together with the pool
+    bool is_of_pool = false;    ///< allocated from a memory pool; can be exported only together with the pool
     unsigned handle_types = 0;  ///< handle types that the memory supports, as bits of cudaMemAllocationHandleType
 
     /// Returns whether other allocations may share a 2 MiB block with this one. An IPC handle maps whole blocks, so the

@@ -124,8 +124,9 @@ class imported_pool {
     std::shared_ptr<CUmemPoolHandle_st> handle_;
 };
 
-/// Memory imported from another process's pool. The destructor, which may run on any thread, frees the import. It must
-/// run after the work that uses the memory has completed, and before the exporter frees the memory. Move-only.
+/// Memory imported from another process's pool. The destructor, which may run on any thread, frees the imported
+/// memory. It must run after the work that uses the memory has completed, and before the exporter frees the memory.
+/// Move-only.
 class imported_memory {
    public:
     /// Imports memory.

@@ -22,8 +22,8 @@ namespace ferry::inline v0 {
 
 /// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
 ///
-/// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream of the handshake with
-/// the producer. Thread-safe.
+/// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream that was passed to the
+/// producer. Thread-safe.
 ///
 /// \param raw    struct; owned by the result on success; on failure its deleter has run exactly once. For a struct of
 ///               another major version, only the version and the deleter are accessed (R2).

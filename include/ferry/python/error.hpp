@@ -116,8 +116,8 @@ bool set_registered(PyObject* type) noexcept {
 
 }  // namespace detail
 
-/// Registers the Python exception class for exceptions of an array library. `translate_exception`, which the methods
-/// that ferry installs in this extension module call, then sets an error of this class with the text of `what()`. If an
+/// Registers the Python exception class for exceptions of an array library. The methods that ferry installs in this
+/// extension module call `translate_exception`, which then sets an error of this class with the text of `what()`. If an
 /// exception matches several registered types, the one registered last is used. Registered classes take precedence over
 /// the classes that ferry assigns. Does not apply to the allocator of the exchange table, which must not use the Python
 /// API (R72). Requires the GIL.

@@ -226,7 +226,7 @@ struct FERRY_HIDDEN exchange_table {
 /// \tparam BackEnd  stateless back end; the default supports the host only
 /// \tparam Context  type of the context: PyTypeObject, void or another type
 /// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`. If the lambda
-///                  returns by value, the table has no function that borrows (R75)
+///                  returns by value, dltensor_from_py_object_no_sync of the table is NULL (R75)
 /// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, Context*)` returns a new object; see `wraps`
 /// \param b         back end
 /// \param context   second argument of `wrap`; must remain valid until the process ends. A PyTypeObject is kept alive

@@ -48,7 +48,7 @@ template <class BackEnd>
 /// \param dst    destination; must not overlap `src`
 /// \param src    source
 /// \param b      back end; required unless both tensors are on devices of type cpu
-/// \param on     stream on which both tensors are ready, of the device of `dst` or `src`; not needed for host memory
+/// \param on     stream of the device of `dst` or `src`, on which both tensors are ready; not needed for host memory
 /// \param where  source location for errors
 /// \return       size of the destination's elements in bytes, in a compact layout; `try_copy` returns the size or the
 ///               error

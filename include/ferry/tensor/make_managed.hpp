@@ -64,8 +64,8 @@ template <class Owner>
 }  // namespace detail
 
 /// Creates a tensor from an owner: a movable object whose destructor releases the memory, such as an array, a
-/// std::shared_ptr, a std::unique_ptr or an intrusive pointer. Pointers, numbers and views own no memory and do not
-/// compile.
+/// std::shared_ptr, a std::unique_ptr or an intrusive pointer. Passing a pointer, a number or a view, which owns no
+/// memory, does not compile.
 ///
 /// Makes one allocation, for the struct, owner, shape and strides (D1). Does not synchronise. An exception before the
 /// move leaves `owner` unchanged; if an exception is thrown after the move, the moved owner is destroyed.
