@@ -26,7 +26,8 @@ namespace ferry::inline v0 {
 /// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes extents and strides, in
 ///   elements, and returns the rank
 /// - `data_type dtype(Owner const&)`: data type
-/// - `data(Owner&)`, `data(Owner const&)`: address of the first element; a pointer to const is exported read-only
+/// - `data(Owner&)`, `data(Owner const&)`: address of the first element; if it is a pointer to const, exports are
+///   read-only
 ///
 /// Optional members:
 /// - `owns`: false when the elements belong to another object, as for a std::span (D13); or `bool owns(Owner const&)`,

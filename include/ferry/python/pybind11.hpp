@@ -105,8 +105,8 @@ namespace pybind11::detail {
 template <>
 struct type_caster<ferry::managed_tensor> : ferry::python::detail::pybind11_array<ferry::managed_tensor> {};
 
-/// Accepts a view of the tensor that the caller passes, or of a copy. The tensor is imported for the call, and released
-/// when the call returns or throws.
+/// Accepts a tensor, and passes a view of it, or of a copy, to the function. The tensor is imported for the call, and
+/// released when the call returns or throws.
 template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     : ferry::python::detail::pybind11_argument<ferry::typed_view<T, Rank, Access, Layout>,
