@@ -96,8 +96,8 @@ class pending {
 /// \param on        stream of the copy; default: `ready_on`
 /// \param where     source location reported by errors
 /// \return          the copy; take it with `get`
-/// \throws error           errc::device for a copy to pageable memory (use `to_host`); errc::stream, consumed,
-///                         capturing, no_backend; errors of the back end; errors of CUDA
+/// \throws error           errc::device for other device types (for pageable memory, use `to_host`); errc::stream,
+///                         consumed, capturing, no_backend; errors of the back end; errors of CUDA
 /// \throws std::bad_alloc  when host memory cannot be allocated
 template <back_end BackEnd>
 [[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on,

@@ -103,8 +103,9 @@ template <class Consumer, class BackEnd>
 ///
 /// Passes the request to the producer, validates the tensor, performs the copy and the waits that the producer did not
 /// perform, and calls array_traits<Consumer>::adopt. The tensor has the flag is_copied if the producer or ferry copied
-/// it. An import with a stream in the request does not block. If the requested device is the CPU, the data is complete
-/// on return. Exceptions of an exporter and of the members of array_traits<T> propagate.
+/// it. An import with a stream in the request does not block the host unless the exporter, or `copy` of the back end,
+/// does. If the requested device is the CPU, the data is complete on return. Exceptions of an exporter and of the
+/// members of array_traits<T> propagate.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer. An array is shared as an lvalue and moved as an rvalue, as in to_dlpack. A raw struct is
@@ -136,8 +137,9 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 
 /// Imports a tensor from any producer, with the default request: shares on the device of the data if possible.
 ///
-/// Copies only arrays that cannot be shared; other producers are imported with ferry::share_only, which never copies.
-/// To import padded elements that the consumer does not support (R13, `accepts_padded`), pass a request.
+/// Copies only arrays that cannot be shared, and arrays with padded elements that the consumer does not support (R13,
+/// `accepts_padded`). Other producers are imported with ferry::share_only, which never copies; to import such elements
+/// from them, pass a request.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer; ownership as in the overload with a request

@@ -30,10 +30,11 @@ namespace ferry::inline v0 {
 /// column-major. It is row-major if the source has gaps, or repeated, packed or reversed elements, or if the request
 /// has layout::contiguous. array_traits<T>::allocate determines the order of the arrays that it returns.
 ///
-/// An export with a stream in the request orders that stream after array_traits<T>::ready_on and does not block (R43).
-/// The data is complete on return if the requested device is the CPU. It is also complete if the request has no stream,
-/// unless the requested memory is CUDA or ROCm device memory (R48, R49). The deleter of an incomplete copy waits for
-/// the copy if the back end has `mark` (`marking_back_end`). Exceptions of the members of array_traits<T> propagate.
+/// An export with a stream in the request orders that stream after the stream or event that array_traits<T>::ready_on
+/// returns, and does not block the host unless `copy` of the back end does (R43). The data is complete on return if the
+/// requested device is the CPU. It is also complete if the request has no stream, unless the requested memory is CUDA
+/// or ROCm device memory (R48, R49). The deleter of an incomplete copy waits for the copy if the back end has `mark`
+/// (`marking_back_end`). Exceptions of the members of array_traits<T> propagate.
 ///
 /// \param array  array; an rvalue is unchanged if the export fails before the move. A copy of device memory that
 ///               is queued on a stream keeps its source alive (R50), unless the source is an array that does not own

@@ -140,8 +140,9 @@ void register_exception(PyObject* type) noexcept {
 
 /// Sets a Python error for the current exception. The code of a ferry::error, or the C++ type of any other exception,
 /// determines the Python class; see docs/python.md. A std::runtime_error of an adapter becomes a BufferError (the data
-/// cannot be exported), and a std::logic_error becomes a ValueError (an argument is invalid). `register_exception` adds
-/// classes. For an error_is_set, the Python error is kept. Must be called in a catch block. Requires the GIL.
+/// cannot be exported), a std::out_of_range an IndexError, and any other std::logic_error a ValueError (an argument is
+/// invalid). `register_exception` adds classes. For an error_is_set, the Python error is kept. Must be called in a
+/// catch block. Requires the GIL.
 FERRY_COLD inline void translate_exception() noexcept {
     for (auto const* r = detail::registered_exception::last; r != nullptr; r = r->next)
         if (r->set(r->type)) return;

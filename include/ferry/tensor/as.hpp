@@ -101,7 +101,7 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
 /// \param where  source location for errors
 /// \return       typed view; `try_as` returns the typed view or the error
 /// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment; an
-///                invalid device is reported, as errc::device, only if the extents, strides or data are also invalid
+///                invalid device is reported, as errc::device, only if the extents or the data are also invalid
 #if FERRY_HAS_EXCEPTIONS
 template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
