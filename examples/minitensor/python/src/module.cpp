@@ -28,7 +28,7 @@ void copy_strided(tensor const& to, tensor const& from, std::uintptr_t stream) {
     auto const dst = ferry::view_of(to);
     auto const src = ferry::view_of(from);
     auto const& gpu = dst.device().type == ferry::device_type::cuda ? dst : src;
-    ferry::cuda::system.copy(ferry::make_copy_plan(dst, src), dst.data(), dst.device(), src.data(),
+    ferry::cuda::system.copy(ferry::make_copy_plan(dst, src), dst.writable_data(), dst.device(), src.data(),
                              src.device(),
                              ferry::stream_token::from_cuda_handle(stream).on_device(gpu.device()));
 }
