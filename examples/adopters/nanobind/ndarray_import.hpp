@@ -12,12 +12,14 @@ static ferry::contiguity order_of(char order) {
 /// Imports an object with a DLPack method or the buffer protocol, or through the function to_dlpack() of its library.
 static ferry::managed_tensor import_tensor(nb_internals *p, PyObject *src, bool ro) noexcept {
     // Libraries export an unversioned capsule faster, but not for read-only arrays.
-    static constexpr ferry::request first[] = {{}, {.max_version = ferry::version::legacy}};
-    if (auto got = py::try_from_python<ferry::managed_tensor>(src, first[ro], ferry::share_only))
-        return *std::move(got);
-    if (ro)
-        if (auto got = py::try_from_python<ferry::managed_tensor>(src, {}, ferry::share_only))
+    static constexpr ferry::request requests[] = {{.max_version = ferry::version::legacy}, {}};
+    for (int i = ro ? 0 : 1; i < 2; ++i) {
+        auto got = py::try_from_python<ferry::managed_tensor>(src, requests[i], ferry::share_only);
+        if (got)
             return *std::move(got);
+        if (got.error().code() == ferry::errc::argument)  // no protocol
+            break;
+    }
     try {
         if (obj_has_buffer(src, Py_TYPE(src)))
             return py::from_buffer(src);
@@ -33,6 +35,22 @@ static ferry::managed_tensor import_tensor(nb_internals *p, PyObject *src, bool 
 
 static bool has_complex_elements(ferry::data_type t) {
     return t.code == ferry::type_code::complex || t.code == ferry::type_code::bcomplex;
+}
+
+static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const ndarray_config &cfg, bool convert,
+                                           cleanup_list *cleanup) noexcept;
+
+/// Imports a converted copy of an array, which the cleanup list keeps alive.
+NB_NOINLINE static ndarray_handle *import_converted(nb_internals *p, PyObject *src, const ndarray_config &cfg,
+                                                    ferry::data_type dtype, cleanup_list *cleanup) noexcept {
+    ferry::message const name = ferry::message{} << dtype;  // "float32"
+    object converted = convert_array(p, detect_framework(p, Py_TYPE(src)), src, name.c_str(), cfg.order ? cfg.order : 'K');
+    if (!converted.is_valid())
+        return nullptr;
+    ndarray_handle *h = ndarray_import_impl(p, converted.ptr(), cfg, false, nullptr);
+    if (h && cleanup)
+        cleanup->append(converted.release().ptr());
+    return h;
 }
 
 static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const ndarray_config &cfg, bool convert,
@@ -57,14 +75,7 @@ static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const
     if (v.dtype() != dtype || !v.is_contiguous(order_of(cfg.order))) {
         if (!convert || PyCapsule_CheckExact(src) || v.dtype().lanes != 1 || (has_complex_elements(v.dtype()) && !has_complex_elements(dtype)))
             return nullptr;
-        ferry::message const name = ferry::message{} << dtype;  // "float32"
-        object converted = convert_array(p, detect_framework(p, Py_TYPE(src)), src, name.c_str(), cfg.order ? cfg.order : 'K');
-        if (!converted.is_valid())
-            return nullptr;
-        ndarray_handle *h = ndarray_import_impl(p, converted.ptr(), cfg, false, nullptr);
-        if (h && cleanup)
-            cleanup->append(converted.release().ptr());
-        return h;
+        return import_converted(p, src, cfg, dtype, cleanup);
     }
 
     scoped_pymalloc<ndarray_handle> memory;

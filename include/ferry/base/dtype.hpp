@@ -146,7 +146,7 @@ struct data_type {
 /// \param out  message
 /// \param t    data type
 /// \return     `out`
-constexpr message& operator<<(message& out, data_type t) noexcept {
+FERRY_COLD constexpr message& operator<<(message& out, data_type t) noexcept {
     constexpr char const* stems[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
     constexpr char const* minifloats[] = {"float8_e3m4",     "float8_e4m3",   "float8_e4m3b11fnuz", "float8_e4m3fn",
                                           "float8_e4m3fnuz", "float8_e5m2",   "float8_e5m2fnuz",    "float8_e8m0fnu",

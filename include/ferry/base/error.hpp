@@ -119,7 +119,15 @@ class message {
     /// \param text  text to append; null means empty
     /// \return      this object
     FERRY_COLD constexpr message& operator<<(char const* text) noexcept {
-        while (text != nullptr && *text != '\0' && size_ + 1 < sizeof text_) text_[size_++] = *text++;
+        if (text == nullptr) return *this;
+        if (__builtin_is_constant_evaluated()) {
+            while (*text != '\0' && size_ + 1 < sizeof text_) text_[size_++] = *text++;
+            return *this;
+        }
+        std::size_t const length = __builtin_strlen(text), free = sizeof text_ - 1 - size_;
+        std::size_t const count = length < free ? length : free;
+        __builtin_memcpy(text_ + size_, text, count);
+        size_ += count;
         return *this;
     }
     /// Appends a character.
@@ -181,8 +189,17 @@ class FERRY_VISIBLE error : public std::exception {
     /// \param where  source location of the caller
     FERRY_COLD error(errc code, char const* api, message const& text,
                      std::source_location where = std::source_location::current()) noexcept
+        : error{code, api, text.c_str(), where} {}
+    /// Constructs an error from one text. Does not allocate.
+    ///
+    /// \param code   error code
+    /// \param api    name of the public function that reports the error; static storage
+    /// \param text   description of the error, with the fix; null means empty
+    /// \param where  source location of the caller
+    FERRY_COLD error(errc code, char const* api, char const* text,
+                     std::source_location where = std::source_location::current()) noexcept
         : code_{code}, api_{api}, where_{where} {
-        text_ << api << ": " << text.c_str();
+        text_ << api << ": " << text;
     }
 
     /// Copies an error. Does not allocate.
@@ -190,6 +207,7 @@ class FERRY_VISIBLE error : public std::exception {
     /// \param other  error
     FERRY_COLD error(error const& other) noexcept
         : std::exception{other}, code_{other.code_}, api_{other.api_}, where_{other.where_}, text_{other.text_} {}
+    /// Copies an error. Does not allocate.
     error& operator=(error const&) noexcept = default;
 
     /// Returns the error code.

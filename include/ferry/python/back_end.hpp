@@ -20,7 +20,7 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
     using base = ferry::detail::forwarding<BackEnd>;
 
    public:
-    static constexpr bool negotiates_at_run_time = true;
+    static constexpr bool calls_functions = true;
 
     using base::base;
 

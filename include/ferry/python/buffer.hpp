@@ -20,7 +20,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <source_location>
 #include <utility>
 
 namespace ferry::inline v0::python {
@@ -50,7 +49,7 @@ inline constexpr buffer_format buffer_formats[] = {
 /// \return        data type
 /// \throws error_is_set  BufferError: a structure or another format without a DLPack data type (R16), or elements in
 ///                       another byte order (R20)
-[[nodiscard]] inline data_type type_from_format(char const* format, Py_ssize_t size) {
+[[nodiscard, gnu::noinline]] inline data_type type_from_format(char const* format, Py_ssize_t size) {
     char const* text = format != nullptr ? format : "B";
     char const order = std::strchr("@=<>!", *text) != nullptr && *text != '\0' ? *text++ : '@';
     for (auto const& known : buffer_formats) {
@@ -75,6 +74,28 @@ inline constexpr buffer_format buffer_formats[] = {
     for (auto const& known : buffer_formats)
         if (known.type == type) return known.text;
     return nullptr;
+}
+
+/// Sets a BufferError; returns -1.
+FERRY_COLD inline int refuse_buffer(char const* text) noexcept {
+    PyErr_SetString(PyExc_BufferError, text);
+    return -1;
+}
+FERRY_COLD inline int refuse_buffer(device dev) noexcept {
+    return refuse_buffer((message{"the memory is on "} << name(dev.type) << ":" << dev.id
+                                                       << ", and the buffer protocol describes host memory only: use "
+                                                          "__dlpack__, or copy the tensor to the CPU")
+                             .c_str());
+}
+FERRY_COLD inline int refuse_buffer(data_type type) noexcept {
+    return refuse_buffer((message{"the buffer protocol has no format for dtype "}
+                          << type << ": use __dlpack__, or convert the elements")
+                             .c_str());
+}
+
+/// Returns whether a view has the order that a consumer requests.
+[[nodiscard, gnu::noinline]] inline bool has_order(tensor_view const& v, contiguity order) noexcept {
+    return v.is_contiguous(order);
 }
 
 /// Owner of a Py_buffer, which has an address of its own because an exporter may store pointers into it. The buffer is
@@ -139,9 +160,9 @@ class owned_buffer {
                         buffer.strides != nullptr ? strides_view{strides, buffer.ndim} : strides_view{},
                         cpu,
                         buffer.readonly != 0 ? flags::read_only : flags::none};
-    ferry::detail::reporter const r{"ferry::make_managed", std::source_location::current()};
+    ferry::detail::reporter const r{"ferry::make_managed", detail::in_python};
     static_cast<void>(ferry::detail::check_view_by_call(v, r));
-    return ferry::detail::trusted::adopt(ferry::detail::make_valid_raw<DLManagedTensorVersioned>(
+    return ferry::detail::trusted::adopt(ferry::detail::make_valid_raw<DLManagedTensorVersioned, true>(
         std::move(owner), ferry::detail::fixed_view{v}, v, cpu, v.flags(), version::current, r));
 }
 
@@ -159,35 +180,24 @@ class owned_buffer {
 ///                  request for a format without a shape
 [[nodiscard]] inline int get_buffer(tensor_view const& v, PyObject* exporter, Py_buffer* out, int flags) noexcept {
     *out = {};
-    ferry::detail::record checked{"get_buffer", std::source_location::current()};
-    auto const refuse = [](char const* text) {
-        PyErr_SetString(PyExc_BufferError, text);
-        return -1;
-    };
+    ferry::detail::record checked{"get_buffer", detail::in_python};
+    using detail::refuse_buffer;
     auto const has = [flags](int wanted) { return (flags & wanted) == wanted; };
-    if (!ferry::detail::check_view_by_call(v, checked)) return refuse(checked.outcome.error().what());
-    if (!is_host_accessible(v.device()))
-        return refuse((message{"the memory is on "} << name(v.device().type) << ":" << v.device().id
-                                                    << ", and the buffer protocol describes host memory only: use "
-                                                       "__dlpack__, or copy the tensor to the CPU")
-                          .c_str());
+    if (!ferry::detail::check_view_by_call(v, checked)) return refuse_buffer(checked.outcome.error().what());
+    if (!is_host_accessible(v.device())) return refuse_buffer(v.device());
     char const* const format = v.is_padded() ? nullptr : detail::format_of(v.dtype());
-    if (format == nullptr)
-        return refuse((message{"the buffer protocol has no format for dtype "} << v.dtype()
-                                                                              << ": use __dlpack__, or convert the "
-                                                                                 "elements")
-                          .c_str());
+    if (format == nullptr) return refuse_buffer(v.dtype());
     if (has(PyBUF_WRITABLE) && v.is_read_only())
-        return refuse("a writable buffer was requested, but the tensor is read-only (R11): copy the tensor");
-    bool const fits = (!has(PyBUF_C_CONTIGUOUS) || v.is_contiguous()) &&
-                      (!has(PyBUF_F_CONTIGUOUS) || v.is_contiguous(contiguity::column_major)) &&
-                      (!has(PyBUF_ANY_CONTIGUOUS) || v.is_contiguous(contiguity::either)) &&
-                      (has(PyBUF_STRIDES) || v.is_contiguous());
+        return refuse_buffer("a writable buffer was requested, but the tensor is read-only (R11): copy the tensor");
+    auto const is = [&v](bool is_required, contiguity order) { return !is_required || detail::has_order(v, order); };
+    bool const fits = is(has(PyBUF_C_CONTIGUOUS) || !has(PyBUF_STRIDES), contiguity::row_major) &&
+                      is(has(PyBUF_F_CONTIGUOUS), contiguity::column_major) &&
+                      is(has(PyBUF_ANY_CONTIGUOUS), contiguity::either);
     if (!fits)
-        return refuse("the tensor does not have the requested order: request strides, or copy the tensor");
+        return refuse_buffer("the tensor does not have the requested order: request strides, or copy the tensor");
     if (has(PyBUF_FORMAT) && !has(PyBUF_ND))
-        return refuse("a format was requested without a shape, but a buffer without a shape consists of unsigned bytes: "
-                      "request PyBUF_ND as well");
+        return refuse_buffer("a format was requested without a shape, but a buffer without a shape consists of unsigned "
+                             "bytes: request PyBUF_ND as well");
     auto const rank = static_cast<std::size_t>(v.rank());
     Py_ssize_t const item = v.dtype().bits / 8;
     auto* const layout = static_cast<Py_ssize_t*>(PyMem_Malloc(2 * sizeof(Py_ssize_t) * (rank != 0 ? rank : 1)));

@@ -14,7 +14,6 @@
 #include <ferry/tensor/view.hpp>
 
 #include <optional>
-#include <source_location>
 
 namespace ferry::inline v0::python {
 namespace detail {
@@ -143,7 +142,7 @@ template <ferry::detail::managed_struct Raw>
 /// \throws error  errors of ferry::from_dlpack; the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule, flags assumed = flags::read_only) {
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
-    auto tensor = detail::take_tensor(capsule, assumed, {"ferry::from_dlpack", std::source_location::current()});
+    auto tensor = detail::take_tensor(capsule, assumed, {"ferry::from_dlpack", detail::in_python});
     if (!tensor) detail::raise_unusable(capsule);
     return tensor;
 }
@@ -160,7 +159,7 @@ template <ferry::detail::managed_struct Raw>
     if (PyCapsule_CheckExact(capsule) == 0) return error{errc::argument, api, "not a capsule: call __dlpack__"};
     try {
         auto got = ferry::detail::attempt<managed_tensor>(
-            "ferry::from_dlpack", std::source_location::current(),
+            "ferry::from_dlpack", detail::in_python,
             [=](ferry::detail::reporter r) { return detail::take_tensor(capsule, assumed, r); });
         if (!got || *got) return got;
     } catch (error_is_set const&) {

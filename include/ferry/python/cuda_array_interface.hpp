@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
-#include <source_location>
 
 namespace ferry::inline v0::python {
 namespace detail {
@@ -77,7 +76,7 @@ template <class T>
     reference const strides{v.is_contiguous() ? Py_BuildValue("")
                                               : tuple_of(v.rank(), [&](int i) { return v.stride(i) * bytes; })};
     auto const ready = ferry::detail::ready_stream(
-        array, host_only, {"__cuda_array_interface__", std::source_location::current()});
+        array, host_only, {"__cuda_array_interface__", detail::in_python});
     reference const stream{stream_entry(ready.on_device(v.device()))};
     if (!shape || !strides || !stream) return nullptr;
     auto const address = v.is_empty() ? 0 : reinterpret_cast<std::uintptr_t>(v.data()) + v.byte_offset();

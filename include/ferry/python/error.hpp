@@ -8,10 +8,18 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <source_location>
 #include <stdexcept>  // an adapter may throw the exceptions of its library
 #include <utility>
 
 namespace ferry::inline v0::python {
+namespace detail {
+
+/// The source location of errors that have no caller in C++. One object: the location of each function would add the
+/// name of the function to the program.
+inline constexpr auto in_python = std::source_location::current();
+
+}  // namespace detail
 
 /// Thrown after a Python error has been set.
 struct error_is_set {};

@@ -12,7 +12,6 @@
 #include <ferry/space/detail/operations.hpp>
 
 #include <concepts>
-#include <source_location>
 #include <utility>
 
 namespace ferry::inline v0::python {
@@ -37,7 +36,7 @@ struct FERRY_HIDDEN exchange_table {
                         void (*set_error)(void*, char const*, char const*)) noexcept {
         constexpr auto api = "managed_tensor_allocator";
         try {
-            auto const where = std::source_location::current();
+            auto const where = in_python;
             if (prototype == nullptr || out == nullptr)
                 ferry::detail::fail(errc::null_struct, api, message{"the prototype or the output is NULL: pass both"},
                                     where);
@@ -84,7 +83,7 @@ struct FERRY_HIDDEN exchange_table {
     /// Exports an owning tensor that shares the memory, without synchronisation (R73).
     static int from_object(void* object, DLManagedTensorVersioned** out) noexcept {
         try {
-            auto const where = std::source_location::current();
+            auto const where = in_python;
             array_in<T, Unwrap> held{static_cast<PyObject*>(object)};
             T& array = *held;
             tensor_view const& v = view_of(array);
@@ -105,7 +104,7 @@ struct FERRY_HIDDEN exchange_table {
     /// array type supports them (R13). The tensor is ready on the current stream of this thread (R76).
     static int to_object(DLManagedTensorVersioned* tensor, void** out) noexcept {
         try {
-            auto const where = std::source_location::current();
+            auto const where = in_python;
             managed_tensor got = ferry::from_dlpack(tensor);
             auto const req = ferry::detail::with_stream<T>(request{}, got.device());
             if constexpr (!accepts_padded<T>)  // R13
@@ -131,7 +130,7 @@ struct FERRY_HIDDEN exchange_table {
     static int borrow_object(void* object, DLTensor* out) noexcept {
         constexpr auto api = "dltensor_from_py_object_no_sync";
         try {
-            auto const where = std::source_location::current();
+            auto const where = in_python;
             array_in<T, Unwrap> held{static_cast<PyObject*>(object)};
             T& array = *held;
             tensor_view const& v = view_of(array);
@@ -193,7 +192,7 @@ struct FERRY_HIDDEN exchange_table {
         if constexpr ((has_ready_on<T> || has_ready_event<T>) && has_current_stream<T>) {
             if (dev.type == device_type::cpu) return;
             BackEnd b{};
-            ferry::detail::reporter const r{"DLPackExchangeAPI", std::source_location::current()};
+            ferry::detail::reporter const r{"DLPackExchangeAPI", in_python};
             stream_token const on = array_traits<T>::current_stream(dev).on_device(dev);
             auto const ready = array_traits<T>::ready_on(array);
             if constexpr (has_ready_event<T>)

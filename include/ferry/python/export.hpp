@@ -11,7 +11,6 @@
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <optional>
-#include <source_location>
 #include <type_traits>
 
 namespace ferry::inline v0::python {
@@ -185,7 +184,7 @@ namespace detail {
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_array_capsule(T& array, tensor_view const& v, request const& req, stream_token ready,
                                              BackEnd& b, flags added = flags::none) {
-    ferry::detail::reporter const r{"__dlpack__", std::source_location::current()};
+    ferry::detail::reporter const r{"__dlpack__", in_python};
     auto d = ferry::detail::negotiate_at_run_time(ferry::detail::properties_of<T>(v, ready, true), req);
     d.bits |= added;
     gil_releasing_back_end releasing{b};

@@ -15,7 +15,6 @@
 
 #include <concepts>
 #include <optional>
-#include <source_location>
 #include <utility>
 
 namespace ferry::inline v0::python {
@@ -49,6 +48,15 @@ struct imported {
     return handle != 0 ? stream_token::native(dev.type, handle) : already_ready;
 }
 
+/// Imports an object through an exchange table; see import_by_table.
+[[gnu::noinline]] inline void call_table(PyObject* x, abi::exchange_api const& api, imported& got) {
+    DLManagedTensorVersioned* raw = nullptr;
+    if (call_python([&] { return api.managed_tensor_from_py_object_no_sync(x, &raw); }) != 0) throw error_is_set{};
+    got.tensor = ferry::detail::take<true>(raw, {"ferry::from_dlpack", in_python});
+    device const dev = got.tensor.device();
+    if (dev.type != device_type::cpu) got.ready_on = current_stream_of(api, dev);
+}
+
 /// Imports an object through its exchange table, without synchronisation: the tensor is ready on the current stream of
 /// the producer (R73, R76).
 ///
@@ -57,16 +65,10 @@ struct imported {
 /// \param got   receives the tensor
 /// \return      false if there is no table
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
-[[nodiscard, gnu::noinline]] inline bool import_by_table(PyObject* x, published const& type, imported& got) {
-    auto const* const table = find_exchange_api(x, type);
-    if (table == nullptr) return false;
-    auto const& api = *table;
-    DLManagedTensorVersioned* raw = nullptr;
-    if (call_python([&] { return api.managed_tensor_from_py_object_no_sync(x, &raw); }) != 0) throw error_is_set{};
-    got.tensor = ferry::detail::take<true>(raw, {"ferry::from_dlpack", std::source_location::current()});
-    device const dev = got.tensor.device();
-    if (dev.type != device_type::cpu) got.ready_on = current_stream_of(api, dev);
-    return true;
+[[nodiscard]] inline bool import_by_table(PyObject* x, published const& type, imported& got) {
+    auto const* const table = type.table ? find_exchange_api(x, type) : nullptr;
+    if (table != nullptr) call_table(x, *table, got);
+    return table != nullptr;
 }
 
 /// A back end that makes a device current for a scope, as some producers require (R42): `make_current(device)` returns
@@ -220,7 +222,18 @@ template <class T, class BackEnd>
                         message{"the tensor is on "}
                             << name(is.type) << ":" << is.id << ", expected " << name(was.type) << ":" << was.id
                             << ", where the previous call to __dlpack__ exported it: __dlpack__ must export on the "
-                               "device of __dlpack_device__ (R37)");
+                               "device of __dlpack_device__ (R37)",
+                        in_python);
+}
+
+/// Repeats an import for the device of the tensor in `got`; see import_producer.
+template <class T, class BackEnd>
+FERRY_COLD void repeat_import(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
+    device const actual = got.tensor.device();
+    got = {.assumed = got.assumed};
+    producer_cache::known().set_exports_gpu(Py_TYPE(x));
+    import_by_dlpack<T>(x, type, req, actual, b, got);
+    if (device const dev = got.tensor.device(); !is_ordered(dev, actual, {})) fail_moved(dev, actual);
 }
 
 /// Imports an object that is not a capsule. If the tensor is not on the GPU that `__dlpack_device__` announced, the
@@ -247,12 +260,8 @@ template <class T, class BackEnd>
                               type.exports_gpu;
     auto const announced = needs_device ? dlpack_device_of(x) : std::nullopt;
     import_by_dlpack<T>(x, type, req, announced, b, got);
-    device const actual = got.tensor.device();
-    if (is_ordered(actual, announced, req.device)) return;
-    got = {.assumed = got.assumed};
-    producer_cache::known().set_exports_gpu(Py_TYPE(x));
-    import_by_dlpack<T>(x, type, req, actual, b, got);
-    if (device const dev = got.tensor.device(); !is_ordered(dev, actual, {})) fail_moved(dev, actual);
+    if (is_ordered(got.tensor.device(), announced, req.device)) return;
+    repeat_import<T>(x, type, req, b, got);
 }
 
 /// Imports a PyTorch tensor. Rejects tensors with properties that DLPack cannot represent.
@@ -274,7 +283,7 @@ template <class T, class BackEnd>
     try {
         if (checks_first) {
             import_producer<T>(x, type, {}, b, got);
-            require_memory(x, type, got.tensor.view(), true);
+            require_memory(x, type, got.tensor.view(in_python), true);
             got = {.assumed = got.assumed};
         }
         import_producer<T>(x, type, req, b, got);
@@ -283,7 +292,7 @@ template <class T, class BackEnd>
         throw;
     }
     if (!checks_first)
-        require_memory(x, type, got.tensor.view(), type.is_torch_subclass || req.copy == copy_policy::never);
+        require_memory(x, type, got.tensor.view(in_python), type.is_torch_subclass || req.copy == copy_policy::never);
     auto const code = got.tensor.dtype().code;
     if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x, type);
 }
@@ -361,7 +370,7 @@ template <class T>
 template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = host_only,
                             flags assumed = flags::read_only) {
-    auto const where = std::source_location::current();
+    auto const where = detail::in_python;
     detail::imported got{.assumed = assumed};
     detail::import_object<T>(x, req, b, got);
     if (!got.tensor) {

@@ -14,7 +14,6 @@
 
 #include <concepts>
 #include <optional>
-#include <source_location>
 #include <stdexcept>  // exceptions of adapters
 #include <type_traits>
 #include <utility>
@@ -192,7 +191,7 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
     /// permitted, leaves `value` empty and returns true. Otherwise returns false.
     [[nodiscard]] bool can_view_or_copy(tensor_view const& v, bool may_copy) {
         value.reset();
-        ferry::detail::record to{"ferry::as", std::source_location::current()};
+        ferry::detail::record to{"ferry::as", detail::in_python};
         if (ferry::detail::check_as(v, ferry::detail::target_of<T, Rank, Access, Layout>, to)) {
             value.emplace(ferry::detail::checked_by_as{}, v);
             return true;

@@ -229,7 +229,8 @@ class producer_cache {
 /// \param type    protocols that the type of `object` publishes
 /// \return        the table, which has static storage duration; null if there is no usable table
 /// \throws error_is_set  an exception that the look-up raises
-[[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object, published const& type) {
+[[nodiscard, gnu::noinline]] inline abi::exchange_api const* find_exchange_api(PyObject* object,
+                                                                               published const& type) {
     if (!type.table) return nullptr;
     // A capsule identifies its contents. The integer that DLPack 1.2 used instead could be an invalid address.
     auto* const type_object = reinterpret_cast<PyObject*>(Py_TYPE(object));
@@ -254,6 +255,21 @@ class producer_cache {
     return find_exchange_api(object, published_by(Py_TYPE(object)));
 }
 
+/// Searches `__dlpack__` for has_dlpack, and adds the type to the cache.
+[[nodiscard, gnu::noinline]] inline bool search_dlpack(PyObject* x, published const& type) {
+    auto* const type_object = Py_TYPE(x);
+    auto& cache = producer_cache::known();
+    // Searched last, because `add` requires the current attribute of the type.
+    if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type_object), names().dlpack)) {
+        if (type.dlpack && !type.table && type.torch_base == nullptr)
+            cache.add(type_object, found.get());
+        return true;
+    }
+    if (PyType_Check(x) == 0 && find_attribute(x, names().dlpack)) return true;
+    if (!type.dlpack && !type.table) cache.add_other(type_object);
+    return false;
+}
+
 /// Returns whether an object has `__dlpack__`: as a method of its type or, for a proxy, as an attribute of the object.
 /// For a class, searches only the metaclass, because the class defines methods for its instances. Adds the type to the
 /// cache if it publishes only `__dlpack__`, as a method, or nothing.
@@ -264,18 +280,10 @@ class producer_cache {
 /// \throws error_is_set  an exception that the look-up raises, other than AttributeError
 [[nodiscard]] inline bool has_dlpack(PyObject* x, published const& type) {
     auto* const type_object = Py_TYPE(x);
-    auto& cache = producer_cache::known();
+    auto const& cache = producer_cache::known();
     if (cache.knows(type_object)) return true;
     if (cache.knows_other(type_object)) return false;
-    // Searched last, because `add` requires the current attribute of the type.
-    if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type_object), names().dlpack)) {
-        if (type.dlpack && !type.table && type.torch_base == nullptr)
-            cache.add(type_object, found.get());
-        return true;
-    }
-    if (PyType_Check(x) == 0 && find_attribute(x, names().dlpack)) return true;
-    if (!type.dlpack && !type.table) cache.add_other(type_object);
-    return false;
+    return search_dlpack(x, type);
 }
 /// Returns whether an object has `__dlpack__`, after searching its type.
 [[nodiscard]] inline bool has_dlpack(PyObject* x) { return has_dlpack(x, published_by(Py_TYPE(x))); }

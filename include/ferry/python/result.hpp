@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <memory>
 #include <new>
-#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -255,7 +254,7 @@ template <class Options, class T>
                                           already_ready);
         } else if constexpr (has_ready_on<Array> || has_ready_event<Array>) {
             auto const ready = ferry::detail::ready_stream(value, releasing,
-                                                           {"ferry::to_dlpack", std::source_location::current()});
+                                                           {"ferry::to_dlpack", detail::in_python});
             request const unordered{.copy = copy_policy::never, .stream = stream_token::no_sync()};  // `ready` orders
             return export_result<Options>(ferry::to_dlpack(std::forward<T>(value), unordered, share_only),
                                           ready.is_none() ? already_ready : ready);

@@ -85,27 +85,25 @@ template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] result<T> try_from_python(PyObject* x, request const& req, BackEnd&& b = host_only,
                                         reference* raised = nullptr, flags assumed = flags::read_only) noexcept {
     constexpr auto api = "ferry::python::try_from_python";
-    auto const where = std::source_location::current();
-    auto const finish = [&](managed_tensor&& tensor, stream_token ready_on) -> result<T> {
-        if constexpr (std::same_as<T, managed_tensor>)
-            if (detail::is_final<T>(req, tensor)) return std::move(tensor);
-        detail::gil_releasing_back_end releasing{b};
-        return ferry::try_from_dlpack<T>(std::move(tensor), req, releasing, ready_on, where);
-    };
+    auto const where = detail::in_python;
     try {
+        detail::imported got{.assumed = assumed};
         if (PyCapsule_CheckExact(x) != 0) {
             auto taken = try_from_capsule(x, assumed);
             if (!taken) return taken.error();
-            auto const ready = detail::ready_in_capsule(*taken);
-            return finish(*std::move(taken), ready);
+            got.ready_on = detail::ready_in_capsule(*taken);
+            got.tensor = *std::move(taken);
+        } else {
+            detail::import_object<T>(x, req, b, got);
+            if (!got.tensor)
+                return error{errc::argument, api, "the object has no __dlpack__ and is not a DLPack capsule", where};
+            if (detail::is_copied_despite(x, req, got.tensor))
+                return error{errc::copy_needed, api, detail::copied_text, where};
         }
-        detail::imported got{.assumed = assumed};
-        detail::import_object<T>(x, req, b, got);
-        if (!got.tensor)
-            return error{errc::argument, api, "the object has no __dlpack__ and is not a DLPack capsule", where};
-        if (detail::is_copied_despite(x, req, got.tensor))
-            return error{errc::copy_needed, api, detail::copied_text, where};
-        return finish(std::move(got.tensor), got.ready_on);
+        if constexpr (std::same_as<T, managed_tensor>)
+            if (detail::is_final<T>(req, got.tensor)) return std::move(got.tensor);
+        detail::gil_releasing_back_end releasing{b};
+        return ferry::try_from_dlpack<T>(std::move(got.tensor), req, releasing, got.ready_on, where);
     } catch (...) {
         return detail::caught_error(raised, api, where);
     }

@@ -36,15 +36,24 @@ template <class Array = managed_tensor>
             .lends_read_only = lends_read_only<Array>};
 }
 
-/// Calls `negotiate`. Not inlined: one copy serves all requests that are known at run time only.
-[[nodiscard, gnu::noinline]] inline decision negotiate_at_run_time(tensor_properties const& props,
-                                                                   request const& req) noexcept {
+/// Calls `negotiate` for a request that is known at run time only. One copy serves all such requests.
+[[nodiscard]] FERRY_COLD inline decision negotiate_any(tensor_properties const& props, request const& req) noexcept {
     return negotiate(props, req);
 }
+[[nodiscard, gnu::noinline]] inline decision negotiate_at_run_time(tensor_properties const& props,
+                                                                   request const& req) noexcept {
+    bool const is_plain = props.device.type == device_type::cpu && !req.device &&
+                          req.copy == copy_policy::if_needed && req.stream.is_none();
+    if (!is_plain) return negotiate_any(props, req);
+    auto on_host = props;  // with constants, for which little of `negotiate` remains
+    on_host.device = cpu;
+    return negotiate(on_host, {.max_version = req.max_version, .layout = req.layout});
+}
 
-/// A back end of exchanges whose requests are known at run time only.
+/// A back end of exchanges with requests that are known at run time only, for which the size of the code is more
+/// important than the duration of a call.
 template <class B>
-concept negotiates_at_run_time = requires { requires B::negotiates_at_run_time; };
+concept calls_functions = requires { requires B::calls_functions; };
 
 /// Returns the decision about a view whose data is ready on `ready`, for a consumer: managed_tensor, or an array whose
 /// traits state which elements it supports. `Array`: see `properties_of`. `AtRunTime`: calls negotiate_at_run_time.
@@ -250,7 +259,7 @@ template <class Consumer, class BackEnd>
         is_unchanged = is_same_device(d.to, v.device()) && !lacks_strides;  // mutant: r24_pass_on
         if (is_unchanged) return nullptr;
         auto const bits = d.bits | (v.flags() & flags::is_copied);  // mutant: r12_relabel_keeps
-        return make_valid_raw<DLManagedTensorVersioned>(
+        return make_valid_raw<DLManagedTensorVersioned, calls_functions<BackEnd>>(
             std::move(tensor), fixed_view{v}, v, d.to, bits, d.stamp, r);
     };
     auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share, r, &tensor);

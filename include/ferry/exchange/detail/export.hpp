@@ -96,7 +96,7 @@ template <class Array>
 }
 
 /// Returns a struct that owns `handle`, the result of `share` for an array of type `Array`; null on failure. `ByCall`:
-/// calls check_view_by_call.
+/// see check_tensor_by_call.
 template <managed_struct Raw, class Array, bool ByCall = false, class Handle>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_shared(Handle& handle, device to, flags bits, version max, reporter r) {
     // The handle may be read-only although the array is not.
@@ -108,7 +108,7 @@ template <managed_struct Raw, class Array, bool ByCall = false, class Handle>
     if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(v.with_device(v.device(), own), r)) return nullptr;
     if (!(ByCall ? check_view_by_call(v, r) : check_view(v, r))) return nullptr;
     bits |= own & flags::read_only;  // mutant: r11_weaker_handle
-    return make_valid_raw<Raw>(std::move(handle), describe, v, to, bits, max, r);
+    return make_valid_raw<Raw, ByCall>(std::move(handle), describe, v, to, bits, max, r);
 }
 
 /// Returns a struct that owns an rvalue, or the result of `share` for an lvalue; null on failure.

@@ -23,7 +23,7 @@
 namespace ferry::inline v0::detail {
 
 /// Implements from_dlpack and try_from_dlpack for a struct, which it owns; returns an empty object on failure.
-/// `ByCall`: calls check_tensor_by_call.
+/// `ByCall`: see check_tensor_by_call.
 template <bool ByCall = false>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor take(DLManagedTensorVersioned* raw, reporter r) {
     raw_owner owner{raw};
@@ -41,15 +41,15 @@ template <bool ByCall = false>
                               : report(r, errc::null_struct, "the DLManagedTensor* is null: pass a struct");
     if (!is_valid) return {};
     tensor_view const v{raw->dl_tensor, assumed};
-    return trusted::adopt(make_valid_raw<DLManagedTensorVersioned>(
+    return trusted::adopt(make_valid_raw<DLManagedTensorVersioned, ByCall>(
         std::move(owner), fixed_view{v}, v, v.device(), assumed, version::current, r));
 }
 
 /// Carries out the part of a request that the producer ignored: `copy` and `device` (R56, R58). The data is ready on
 /// the stream `ready`. On failure, returns an empty object, and `got` is unchanged.
 template <class Consumer, class BackEnd>
-[[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request req, stream_token ready, BackEnd& b,
-                                            reporter r) {
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_as_requested(managed_tensor&& got, request req,
+                                                                   stream_token ready, BackEnd& b, reporter r) {
     if (!check_not_empty(got, r) || !check_lanes<Consumer>(trusted::view(got), r)) return {};
     req.max_version = version::current;  // applies to the producer only: `adopt` takes a versioned tensor
     bool const is_copied_already =
@@ -57,8 +57,18 @@ template <class Consumer, class BackEnd>
     // mutant: r12_copied_already
     if (req.copy == copy_policy::always && is_copied_already) req.copy = copy_policy::if_needed;
     auto const d =
-        decide<Consumer, managed_tensor, negotiates_at_run_time<BackEnd>>(trusted::view(got), ready, true, req);
+        decide<Consumer, managed_tensor, calls_functions<BackEnd>>(trusted::view(got), ready, true, req);
     return execute_owned<Consumer>(std::move(got), d, ready, b, r);
+}
+template <class Consumer, class BackEnd>
+[[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request const& req, stream_token ready, BackEnd& b,
+                                            reporter r) {
+    return copy_as_requested<Consumer>(std::move(got), req, ready, b, r);
+}
+template <class Consumer, calls_functions BackEnd>
+[[nodiscard]] FERRY_COLD managed_tensor copy_if_needed(managed_tensor&& got, request const& req, stream_token ready,
+                                                       BackEnd& b, reporter r) {
+    return copy_as_requested<Consumer>(std::move(got), req, ready, b, r);
 }
 
 /// Returns the stream on which a tensor on `dev` is ready after a handshake: the stream of the request, else the

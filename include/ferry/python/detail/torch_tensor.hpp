@@ -10,7 +10,6 @@
 #include <ferry/tensor/view.hpp>
 
 #include <cstdint>
-#include <source_location>
 
 namespace ferry::inline v0::python::detail {
 
@@ -119,7 +118,7 @@ FERRY_COLD inline void require_storage(PyObject* x, published const& type, tenso
     if (begin == 0) raise(PyExc_BufferError, without_memory);
     auto const size = to_address(call_method_of(storage.get(), names().nbytes)), offset = address - begin;
     ferry::detail::byte_reach reach;
-    static_cast<void>(ferry::detail::check_reach(v, reach, {"from_dlpack", std::source_location::current()}));
+    static_cast<void>(ferry::detail::check_reach(v, reach, {"from_dlpack", in_python}));
     if (offset >= size || reach.below > offset || reach.above > size - offset)
         raise(PyExc_BufferError, "from_dlpack: elements of the tensor are beyond the end of its storage, which was "
                                  "resized: import a tensor whose storage has all elements");

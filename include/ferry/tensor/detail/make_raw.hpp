@@ -141,16 +141,40 @@ struct fixed_view {
     return true;
 }
 
-/// Fails if the elements are still in `from`, the object from which the owner was moved (D13).
-template <class Owner>
-[[nodiscard]] FERRY_ALWAYS_INLINE bool check_outside(Owner const& from, tensor_view const& v, bool empty, reporter r) {
-    auto const begin = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(from));
+/// Fails if the elements are still in the object of `size` bytes at `from`, from which the owner was moved (D13).
+[[nodiscard]] FERRY_ALWAYS_INLINE bool check_outside(void const* from, std::size_t size, tensor_view const& v,
+                                                     bool empty, reporter r) {
+    auto const begin = reinterpret_cast<std::uintptr_t>(from);
     // mutant: d13_moved, d13_moved_empty
-    if (reinterpret_cast<std::uintptr_t>(v.data()) - begin < sizeof from && !empty)
+    if (reinterpret_cast<std::uintptr_t>(v.data()) - begin < size && !empty)
         return report(r, errc::argument,
                       "the elements of the moved owner are in the object that it was moved from: return the address of "
                       "the elements in the owner, not a pointer that was stored before the move");
     return true;
+}
+
+/// Writes the DLTensor of a managed struct, whose owner was moved out of the object at `from`; see check_same_view,
+/// check_outside and write_tensor.
+template <bool IsFixed>
+[[nodiscard]] FERRY_ALWAYS_INLINE bool write_checked(tensor_view const& before, tensor_view const& after,
+                                                     void const* from, std::size_t size, device as_device, bool empty,
+                                                     std::int64_t* metadata, DLTensor& out, reporter r) {
+    if constexpr (!IsFixed)
+        if (!check_same_view(before, after, metadata, empty, r)) return false;
+    if (!check_outside(from, size, after, empty, r)) return false;
+    write_tensor(after, as_device, empty, metadata, out);
+    return true;
+}
+
+// Not inlined; see check_tensor_by_call.
+[[gnu::noinline]] inline bool write_layout_by_call(tensor_view const& v, std::int64_t* metadata) noexcept {
+    return write_layout(v, metadata);
+}
+[[nodiscard, gnu::noinline]] inline bool write_checked_by_call(tensor_view const& before, tensor_view const& after,
+                                                               void const* from, std::size_t size, device as_device,
+                                                               bool empty, std::int64_t* metadata, DLTensor& out,
+                                                               reporter r) {
+    return write_checked<false>(before, after, from, size, as_device, empty, metadata, out, r);
 }
 
 /// Releases a block that is not complete when the scope ends.
@@ -170,8 +194,8 @@ struct block_guard {
 };
 
 /// Returns a struct of type `Raw` that owns `owner`, or null on failure. The view `before` must be valid. Calls
-/// `view_at(owner&)` after the move, because elements may move with the owner.
-template <managed_struct Raw, class Owner, class ViewOf>
+/// `view_at(owner&)` after the move, because elements may move with the owner. `ByCall`: see check_tensor_by_call.
+template <managed_struct Raw, bool ByCall = false, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_valid_raw(Owner&& owner, ViewOf view_at, tensor_view const& before,
                                                       device as_device, flags bits, version max, reporter r) {
     using block_type = block<Raw, std::remove_cvref_t<Owner>>;
@@ -179,7 +203,7 @@ template <managed_struct Raw, class Owner, class ViewOf>
     if (memory == nullptr) return static_cast<void>(report_out_of_memory(r)), nullptr;
     block_guard<block_type> guard{memory};
     std::int64_t* const metadata = block_type::extents(memory);
-    bool const empty = write_layout(before, metadata);
+    bool const empty = ByCall ? write_layout_by_call(before, metadata) : write_layout(before, metadata);
     auto* const self = guard.constructed = ::new (memory) block_type(std::forward<Owner>(owner));
     self->raw.manager_ctx = self;
     self->raw.deleter = &block_type::destroy;
@@ -187,10 +211,10 @@ template <managed_struct Raw, class Owner, class ViewOf>
         decltype(auto) described = view_at(self->owner);
         if (!check_result(described, r)) return nullptr;
         tensor_view const& after = unwrapped(described);
-        if constexpr (!std::same_as<ViewOf, fixed_view>)
-            if (!check_same_view(before, after, metadata, empty, r)) return nullptr;
-        if (!check_outside(owner, after, empty, r)) return nullptr;
-        write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
+        auto const write = ByCall ? write_checked_by_call : write_checked<std::same_as<ViewOf, fixed_view>>;
+        void const* const from = &reinterpret_cast<unsigned char const&>(owner);
+        if (!write(before, after, from, sizeof owner, as_device, empty, metadata, self->raw.dl_tensor, r))
+            return nullptr;
     }
     if constexpr (std::same_as<Raw, DLManagedTensorVersioned>) {
         auto const stamp = stamp_for(before.dtype(), bits, max);
