@@ -5,7 +5,7 @@
 #error "ferry needs C++20: compile with -std=c++20 or later (GCC 12, Clang 16, or newer)"
 #include <see_the_error_above>  // does not exist, so the compiler stops here and reports no errors in later lines
 #endif
-#if !defined(__GNUC__)
+#if !defined(__GNUC__) && !defined(__clang__)  // Clang for the ABI of MSVC does not define __GNUC__
 #error "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface"
 #elif defined(__apple_build_version__)
 #if __clang_major__ < 15
@@ -57,6 +57,13 @@
 // For small functions that every exchange calls. A call that is not inlined passes structs through memory, which takes
 // longer than the function itself.
 #define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline
+
+// For members of an empty type. The ABI of MSVC ignores the standard attribute.
+#if defined(_MSC_VER)
+#define FERRY_NO_UNIQUE_ADDRESS [[msvc::no_unique_address]]
+#else
+#define FERRY_NO_UNIQUE_ADDRESS [[no_unique_address]]
+#endif
 
 // RTTI is available. Without it, ferry cannot detect that the dynamic type of an object is derived from its static
 // type.

@@ -31,7 +31,7 @@ namespace detail {
              message{"unknown device type "} << std::int64_t{a.device_type} << ": expected a type of Arrow's interface",
              where);
     if (ignores_id(type)) return {type, 0};
-    if (a.device_id < 0 || a.device_id > std::numeric_limits<std::int32_t>::max())
+    if (a.device_id < 0 || a.device_id > (std::numeric_limits<std::int32_t>::max)())
         fail(errc::device, api,
              message{"invalid device id "} << a.device_id << " for " << name(type)
                                            << ": expected the index of a device",

@@ -175,7 +175,7 @@ class metadata_builder {
 
    private:
     [[nodiscard]] bool add_pair(std::string_view key, std::string_view value, detail::reporter r) {
-        constexpr std::size_t most = std::numeric_limits<std::int32_t>::max();
+        constexpr std::size_t most = (std::numeric_limits<std::int32_t>::max)();
         if (key.size() > most || value.size() > most || pairs_ == static_cast<std::int32_t>(most))
             return report(r, errc::overflow,
                           "the metadata is too large: keys, values and their number are at most 2^31 - 1");

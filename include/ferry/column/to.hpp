@@ -32,7 +32,7 @@ template <class Memory, class Mark>
 struct moved_arena {
     Memory memory;
     column source;
-    [[no_unique_address]] Mark queued{};  // last: it waits before they go
+    FERRY_NO_UNIQUE_ADDRESS Mark queued{};  // last: it waits before they go
 };
 
 /// One move of a column. `allocate(bytes)` gives memory at `to`.

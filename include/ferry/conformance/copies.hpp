@@ -102,11 +102,11 @@ outcome check_fresh(box<Array>& a, sample const& s) {
 /// device.
 template <class Array>
 outcome check_device(data_type type, shape_view shape) {
-    device const far{device_type::hexagon, 7};
+    device const unsupported{device_type::hexagon, 7};
     box<Array> fresh;
-    if (!fresh.construct([&] { return allocated<Array>(type, shape, far); }))
+    if (!fresh.construct([&] { return allocated<Array>(type, shape, unsupported); }))
         return kept("allocate throws for an unsupported device");
-    if (is_same_device(view_of(*fresh).device(), far)) return kept("allocate returned memory of hexagon:7");
+    if (is_same_device(view_of(*fresh).device(), unsupported)) return kept("allocate returned memory of hexagon:7");
     return broken("allocate(hexagon:7) returned memory of another device: throw for unsupported devices");
 }
 

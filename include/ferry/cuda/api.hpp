@@ -10,6 +10,7 @@
 
 #if !FERRY_HAS_IPC
 #error "ferry/cuda needs 64-bit Linux: pass another back end (ferry/space/back_end.hpp)"
+#include <see_the_error_above>
 #endif
 
 #include <cuda.h>

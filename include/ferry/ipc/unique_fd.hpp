@@ -6,6 +6,7 @@
 
 #if !FERRY_HAS_IPC
 #error "ferry/ipc needs 64-bit Linux: ask FERRY_HAS_IPC first, and copy through ferry/wire and a channel of your own"
+#include <see_the_error_above>
 #endif
 
 #include <cerrno>

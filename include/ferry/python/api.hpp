@@ -2,6 +2,10 @@
 // headers of the standard library.
 #pragma once
 
+#if !defined(__LP64__)
+#error "ferry/python needs a 64-bit Unix: exchange tensors in C++ with ferry/ferry.hpp"
+#include <see_the_error_above>
+#endif
 #if !__has_include(<Python.h>)
 #error "Python.h not found: install the headers of CPython, and with CMake link ferry::python (find_package(ferry COMPONENTS python))"
 #include <see_the_error_above>
@@ -20,9 +24,6 @@
 
 #if PY_VERSION_HEX < 0x03090000
 #error "ferry needs CPython 3.9 or later"
-#endif
-#if !defined(__LP64__)
-#error "ferry/python needs a 64-bit Unix: exchange tensors in C++ with ferry/ferry.hpp"
 #endif
 #if defined(Py_LIMITED_API) && Py_LIMITED_API + 0 < 0x030C0000
 #error "ferry needs the limited API of CPython 3.12 or later, which has vectorcalls: define Py_LIMITED_API as 0x030C0000"

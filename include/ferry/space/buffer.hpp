@@ -86,7 +86,7 @@ class buffer {
         if (data_ == nullptr && bytes != 0) static_cast<void>(detail::report_out_of_memory(r));  // mutant: buffer_null
     }
 
-    [[no_unique_address]] Space space_;
+    FERRY_NO_UNIQUE_ADDRESS Space space_;
     void* data_;
     std::size_t bytes_;
     std::size_t alignment_;

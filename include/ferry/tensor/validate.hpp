@@ -142,7 +142,7 @@ struct byte_reach {
 /// no byte offset, and sizes, reach and addresses far from overflow. This is the fast path, with one loop; `examine`
 /// checks the other tensors.
 [[nodiscard]] FERRY_ALWAYS_INLINE bool is_ordinary(DLTensor const& t) noexcept {
-    constexpr std::int64_t far = std::int64_t{1} << 48;  // sums over 64 dimensions of 64-bit elements do not overflow
+    constexpr std::int64_t limit = std::int64_t{1} << 48;  // sums over 64 dimensions of 64-bit elements do not overflow
     bool const plain =
         t.dtype.code <= abi::code::float_ && t.dtype.bits % 8 == 0 && t.dtype.bits - 1u < 64u && t.dtype.lanes == 1;
     if (!plain || !is_known(device{t.device}.type) || t.device.device_id < 0 || t.data == nullptr || t.byte_offset != 0)
@@ -159,13 +159,13 @@ struct byte_reach {
             continue;
         }
         std::int64_t reach = 0;
-        if (!checked_multiply(extent - 1, t.strides[i], reach) || reach >= far || reach <= -far) return false;
+        if (!checked_multiply(extent - 1, t.strides[i], reach) || reach >= limit || reach <= -limit) return false;
         lowest += reach < 0 ? reach : 0;
         highest += reach < 0 ? 0 : reach;
     }
     auto const address = reinterpret_cast<std::uintptr_t>(t.data);
     auto const size = std::uint64_t{t.dtype.bits / 8u}, below = static_cast<std::uint64_t>(-lowest) * size;
-    if (count >= far || highest >= far || lowest <= -far || below > address) return false;
+    if (count >= limit || highest >= limit || lowest <= -limit || below > address) return false;
     if constexpr (sizeof(address) == 8) return address >> 62 == 0;
     else return static_cast<std::uint64_t>(count > highest ? count : highest + 1) * size <= UINTPTR_MAX - address;
 }

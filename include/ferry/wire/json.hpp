@@ -137,8 +137,8 @@ class json_value {
             return static_cast<T>(value_->get<std::int64_t>());
         bool const may_be_text = sizeof(T) == 8 && value_->is_string();
         if (!may_be_text || !from_decimal(value_->get_ref<std::string const&>(), out))
-            by_->refuse(here_, " is no integer from ", std::int64_t{std::numeric_limits<T>::min()}, " to ",
-                        std::uint64_t{std::numeric_limits<T>::max()},
+            by_->refuse(here_, " is no integer from ", std::int64_t{(std::numeric_limits<T>::min)()}, " to ",
+                        std::uint64_t{(std::numeric_limits<T>::max)()},
                         sizeof(T) == 8 ? ": a number, or a decimal string" : "");
         return out;
     }

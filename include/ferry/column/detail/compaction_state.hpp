@@ -45,8 +45,8 @@ class compaction_state {
         [[nodiscard]] std::int64_t length() const noexcept { return end - begin; }
         void include(std::int64_t b, std::int64_t e) noexcept {
             bool const is_first = begin == end;
-            begin = is_first ? b : std::min(begin, b);
-            end = is_first ? e : std::max(end, e);
+            begin = is_first ? b : (std::min)(begin, b);
+            end = is_first ? e : (std::max)(end, e);
         }
     };
     /// What a buffer that is made of one piece is made of: step and width, addresses, offset and length.
@@ -147,7 +147,7 @@ class compaction_state {
                                                << ": use one with wider offsets");
     }
     [[nodiscard]] static std::int64_t most_of(std::int64_t width) noexcept {
-        return std::numeric_limits<std::int64_t>::max() >> (64 - 8 * width);
+        return (std::numeric_limits<std::int64_t>::max)() >> (64 - 8 * width);
     }
     /// What is left to be said of the job is the caller's to fill in. Valid until the next one.
     fill_job& add_job(step kind, work const& w, std::uint32_t to, piece const& p, std::size_t range, std::int64_t done,
@@ -206,7 +206,7 @@ class compaction_state {
             buffer.offset = buffer.bytes == 0 ? 0 : plan_.arena;
             std::int64_t end = 0;
             if (!checked_add(plan_.arena, buffer.bytes, end) ||
-                end > std::numeric_limits<std::int64_t>::max() - arena_alignment)
+                end > (std::numeric_limits<std::int64_t>::max)() - arena_alignment)
                 refuse(i, errc::overflow, message{"its bytes overflow"});
             plan_.arena = (end + arena_alignment - 1) / arena_alignment * arena_alignment;
         }

@@ -14,7 +14,7 @@ namespace ferry::inline v0::detail {
 
 /// Ones, from bit `at` on.
 inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcept {
-    auto const head = std::min((8 - at % 8) % 8, count), rest = (count - head) % 8;
+    auto const head = (std::min)((8 - at % 8) % 8, count), rest = (count - head) % 8;
     store_bits(to, at, head, ~std::uint64_t{0});
     std::memset(to + (at + head) / 8, 0xff, static_cast<std::size_t>((count - head) / 8));
     store_bits(to, at + count - rest, rest, ~std::uint64_t{0});

@@ -111,7 +111,7 @@ class arena_filler {
             std::int64_t const end = load<T>(from(j), j.begin + i);
             if (end <= before) refuse(j, message{"its run ends do not grow: "} << end << " comes after " << before);
             before = end;
-            store(to(j), j.at + i, static_cast<T>(std::min(end - j.subtract, j.limit) + j.add));
+            store(to(j), j.at + i, static_cast<T>((std::min)(end - j.subtract, j.limit) + j.add));
         }
     }
     void indices(fill_job const& j) const {

@@ -24,7 +24,7 @@ namespace ferry::inline v0::detail {
         return n.buffers[buffer].bytes;
     std::int64_t end = 0, needed = 0;
     bool const fits = checked_add(n.offset, n.length, end) && needed_bytes(n.type, layout.buffers[buffer], end, needed);
-    return fits ? needed : std::numeric_limits<std::int64_t>::max();
+    return fits ? needed : (std::numeric_limits<std::int64_t>::max)();
 }
 
 /// The part of its arena that a column occupies; empty if it is a slice, or if the arena is unknown.
@@ -55,7 +55,7 @@ struct arena_part {
                 auto const at = static_cast<std::byte const*>(b.data) - arena.data();
                 begin = at < begin ? at : begin;
                 end = at + b.bytes > end ? at + b.bytes : end;
-                auto const needed = std::min(needed_of(n, i), b.bytes);  // of a slice less than is there
+                auto const needed = (std::min)(needed_of(n, i), b.bytes);  // of a slice less than is there
                 used += (needed + arena_alignment - 1) / arena_alignment * arena_alignment;
             }
             for (auto const& child : n.children) include(child);

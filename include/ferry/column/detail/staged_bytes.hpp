@@ -4,6 +4,7 @@
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/column/bitmap.hpp>
 #include <ferry/column/view.hpp>
+#include <ferry/config.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy_plan.hpp>
@@ -73,7 +74,7 @@ class staged_bits {
 template <class Memory, class Mark>
 struct marked {
     Memory memory;
-    [[no_unique_address]] Mark queued;
+    FERRY_NO_UNIQUE_ADDRESS Mark queued;
 };
 
 /// Fresh memory on a device with bytes that `fill(host memory)` writes. `make(memory, data)` makes its owner: behind

@@ -73,7 +73,7 @@ template <class Owner, class Mark>
 struct copy_with_source {
     Owner memory;
     managed_tensor source;
-    [[no_unique_address]] Mark queued{};  // last member: waits before the others are destroyed
+    FERRY_NO_UNIQUE_ADDRESS Mark queued{};  // last member: waits before the others are destroyed
 };
 
 /// Returns whether a copy may still read `source` after the exchange has returned. Host memory has been read by then;

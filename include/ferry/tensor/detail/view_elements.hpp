@@ -5,6 +5,7 @@
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
+#include <ferry/config.hpp>
 #include <ferry/tensor/detail/view_layout.hpp>
 #include <ferry/tensor/layout.hpp>
 #include <ferry/tensor/view.hpp>
@@ -41,7 +42,7 @@ struct view_elements {
 
     T* data = nullptr;
     view_layout<Rank, HasStrides> layout;
-    [[no_unique_address]] std::conditional_t<packed_type<T>, packed_step, whole_step> step{
+    FERRY_NO_UNIQUE_ADDRESS std::conditional_t<packed_type<T>, packed_step, whole_step> step{
         bits_per_element(dtype_of<T>)};
 
     constexpr view_elements() = default;

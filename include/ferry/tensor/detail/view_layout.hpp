@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/shape.hpp>
+#include <ferry/config.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,7 @@ struct implicit_strides {
 template <int Rank, bool HasStrides>
 struct view_layout {
     stored_dims<Rank> extents;
-    [[no_unique_address]] std::conditional_t<HasStrides, stored_dims<Rank>, implicit_strides> steps;
+    FERRY_NO_UNIQUE_ADDRESS std::conditional_t<HasStrides, stored_dims<Rank>, implicit_strides> steps;
 
     constexpr view_layout() = default;
     /// \param v  tensor_view or view_elements of this rank
@@ -59,7 +60,7 @@ inline constexpr std::int64_t no_elements[] = {0};
 template <bool HasStrides>
 struct view_layout<dynamic_rank, HasStrides> {
     shape_view extents{no_elements};
-    [[no_unique_address]] std::conditional_t<HasStrides, strides_view, implicit_strides> steps;
+    FERRY_NO_UNIQUE_ADDRESS std::conditional_t<HasStrides, strides_view, implicit_strides> steps;
 
     constexpr view_layout() = default;
     /// \param v  tensor_view or view_elements, whose lists must outlive this object
