@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/compatibility.md"
 # The compiler in CI for a command without a version in its name.
 VERSIONS = {"g++": ("GCC", 12), "nvcc": ("nvcc", 13)}
-RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvcc_tests", "fake_cuda", "cuda_headers", "cross"}
+RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvcc_tests", "fake_cuda", "cuda_headers", "cross", "windows"}
 # A lane, or the line at the beginning or the end of the lanes of a scope.
 LANE = re.compile(r"^ *(?:if \[ (?P<scope>[^]]*) \]; then$|(?P<end>fi)$|(?:\[.*?\] \|\| )*lane (?P<name>\S+) (?P<run>\S+)(?P<rest>(?:.*\\\n)*.*)$)", re.M)
 SCOPES = {'-n "$scope"': "`--ci`, `--full`", '"$scope" = ci': "`--ci`", '"$scope" = full': "`--full`"}
@@ -25,6 +25,11 @@ CROSS = (
     "AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire; "
     "Arm (32 bits), tests of base, tensor, space, exchange, wire, the conformance kit"
 )
+WINDOWS = (
+    "under Wine: tests of base, tensor, space, exchange, wire, column, arrow, adapters, abi, the conformance kit; static checks; "
+    "all headers beside `<windows.h>`; all of this compiled by Clang 19 in its mode for MSVC"
+)
+WINDOWS_CI = "under Wine: tests of base, tensor, exchange, the conformance kit; all headers beside `<windows.h>`, and in Clang's mode for MSVC"
 MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)
 MACRO = re.compile(r"^ *# *define (FERRY_(?:VERSION|HAS)\w*)", re.M)
 DEPRECATED = re.compile(r"\[\[deprecated(?:\((.*?)\))?\]\]", re.S)
@@ -63,6 +68,8 @@ def row(scope, lane, run, rest, presets):
         what += ", ThreadSanitizer" if words[0] == "tsan" else ""
     elif run == "cross":
         command, what = "g++", f"under QEMU: {'s390x (big-endian), tests of wire' if words else CROSS}"
+    elif run == "windows":
+        return f"| {lane} | {scope} | GCC 12 (MinGW-w64) | {library} | C++{standard} | {WINDOWS_CI if words else WINDOWS} |"
     elif run == "older_dlpack":
         command, what = preset(presets, "dev", "CMAKE_CXX_COMPILER"), f"the DLPack header of version {words[0]}"
     else:
