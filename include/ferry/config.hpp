@@ -102,6 +102,14 @@
 #define FERRY_DELETED_BRACED(...)
 #endif
 
+// Makes the compiler keep a value that was loaded from memory which another process may change. Without it, a compiler
+// may load the value a second time after a check. `where` is r for numbers and m for structs.
+#if defined(__GNUC__)
+#define FERRY_KEEP_LOADED(value, where) __asm__("" : "+" #where(value))
+#else
+#define FERRY_KEEP_LOADED(value, where) static_cast<void>(0)
+#endif
+
 // `_Float16` is available. GCC 12 supports it in C++ on x86-64 only, but defines its limit macros on AArch64 as well.
 #if defined(__FLT16_MANT_DIG__) && (defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define FERRY_HAS_FLOAT16 1

@@ -102,51 +102,58 @@ class contents_check {
         return true;
     }
 
-    /// Offsets never run backwards, at nulls either, and end within `end` items or bytes.
-    [[nodiscard]] bool check_offsets(bool is_large, std::int64_t end) const {
+    /// Checks that the offsets do not decrease, also at nulls, that they are within `end` items or bytes, and that each
+    /// item satisfies `check(i, begin, end)`. Each offset is loaded once, and checked before the item is read.
+    template <class Check>
+    [[nodiscard]] bool check_offsets(bool is_large, std::int64_t end, Check check) const {
         if (c_.length() == 0) return true;
         std::int64_t last = load_offset(data(1), at(0), is_large);
         if (last < 0) return refuse(message{"offset 0 is "} << last);
-        for (std::int64_t i = 1; i <= c_.length(); ++i) {
-            auto const next = load_offset(data(1), at(i), is_large);
+        for (std::int64_t i = 0; i < c_.length(); ++i) {
+            auto const next = load_offset(data(1), at(i + 1), is_large);
             if (next < last)
-                return refuse(message{"offset "} << i << " is " << next << ", and the one before it " << last);
+                return refuse(message{"offset "} << i + 1 << " is " << next << ", and the one before it " << last);
+            if (next > end) return refuse(message{"its offsets end at "} << next << " of " << end);
+            if (!check(i, last, next)) return false;
             last = next;
         }
-        if (last > end) return refuse(message{"its offsets end at "} << last << " of " << end);
-        return true;
+        return last <= end || refuse(message{"its offsets end at "} << last << " of " << end);
+    }
+    [[nodiscard]] bool check_offsets(bool is_large, std::int64_t end) const {
+        return check_offsets(is_large, end, [](std::int64_t, std::int64_t, std::int64_t) { return true; });
     }
     [[nodiscard]] bool check_runs_of_bytes(bool is_large) const {
-        auto const& bytes = c_.buffers()[2];
         if (c_.length() == 0) return true;
-        if (!check_offsets(is_large, text_bytes(c_.node(), is_large))) return false;
-        auto const* const begin = static_cast<unsigned char const*>(bytes.data);
-        if (begin == nullptr && load_offset(data(1), at(c_.length()), is_large) > 0)
-            return refuse(message{"its data buffer is null, and its offsets point into it"});
-        if (!is_text(c_.type().id)) return true;
-        auto const is_valid = [&](std::int64_t i) {
-            auto const from = load_offset(data(1), at(i), is_large), to = load_offset(data(1), at(i + 1), is_large);
-            return !valid_[i] || is_utf8(begin + from, to - from);
-        };
-        std::int64_t i = 0;
-        while (i < c_.length() && is_valid(i)) ++i;
-        return i == c_.length() || refuse_item(i, "it is not UTF-8");
+        auto const* const bytes = static_cast<unsigned char const*>(c_.buffers()[2].data);
+        bool const is_read = is_text(c_.type().id);
+        return check_offsets(
+            is_large, text_bytes(c_.node(), is_large), [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
+                if (bytes == nullptr && end > 0)
+                    return refuse(message{"its data buffer is null, and its offsets point into it"});
+                return !is_read || !valid_[i] || is_utf8(bytes + begin, end - begin) ||
+                       refuse_item(i, "it is not UTF-8");
+            });
     }
 
     [[nodiscard]] bool check_views() const {
         auto const count = static_cast<std::int64_t>(c_.buffers().size()) - 3;
         void const* const sizes = c_.buffers().back().data;
-        for (std::int64_t k = 0; k < count; ++k) {
-            auto const bytes = load<std::int64_t>(sizes, k);
-            auto const& b = c_.buffers()[static_cast<std::size_t>(2 + k)];
-            if (bytes < 0) return refuse(message{"data buffer "} << k << " has " << bytes << " bytes");
-            if (b.bytes >= 0 && b.bytes < bytes)
-                return refuse(message{"data buffer "} << k << " holds " << b.bytes << " bytes, needs " << bytes);
-            if (b.data == nullptr && bytes > 0)
-                return refuse(message{"data buffer "} << k << " is null, needs " << bytes << " bytes");
-        }
+        for (std::int64_t k = 0; k < count; ++k)
+            if (std::int64_t bytes = 0; !load_size(sizes, k, bytes)) return false;
         for (std::int64_t i = 0; i < c_.length(); ++i)
             if (valid_[i] && !check_view(i, count, sizes)) return false;
+        return true;
+    }
+    /// Loads and checks the size of a data buffer of views. The sizes are a buffer as well, so that another process may
+    /// change them.
+    [[nodiscard]] bool load_size(void const* sizes, std::int64_t k, std::int64_t& bytes) const {
+        bytes = load<std::int64_t>(sizes, k);
+        auto const& b = c_.buffers()[static_cast<std::size_t>(2 + k)];
+        if (bytes < 0) return refuse(message{"data buffer "} << k << " has " << bytes << " bytes");
+        if (b.bytes >= 0 && b.bytes < bytes)
+            return refuse(message{"data buffer "} << k << " holds " << b.bytes << " bytes, needs " << bytes);
+        if (b.data == nullptr && bytes > 0)
+            return refuse(message{"data buffer "} << k << " is null, needs " << bytes << " bytes");
         return true;
     }
     [[nodiscard]] bool check_view(std::int64_t i, std::int64_t count, void const* sizes) const {
@@ -160,7 +167,9 @@ class contents_check {
         } else {
             if (item.buffer < 0 || item.buffer >= count)
                 return refuse_item(i, "it names a data buffer that is not there");
-            if (item.offset < 0 || item.size > load<std::int64_t>(sizes, item.buffer) - item.offset)
+            std::int64_t bytes = 0;
+            if (!load_size(sizes, item.buffer, bytes)) return false;
+            if (item.offset < 0 || item.size > bytes - item.offset)
                 return refuse_item(i, "it lies outside its data buffer");
             begin = static_cast<unsigned char const*>(data(static_cast<std::size_t>(2 + item.buffer))) + item.offset;
             if (std::memcmp(begin, item.prefix, sizeof item.prefix) != 0)

@@ -159,6 +159,7 @@ class arena_filler {
         for (std::int64_t i = 0; i < j.count; ++i) {
             std::int32_t view[4] = {};  // length, then 12 bytes; or prefix, buffer, offset
             if (valid[i]) std::memcpy(view, from(j) + 16 * (j.begin + i), sizeof view);
+            FERRY_KEEP_LOADED(view, m);
             if (view[0] < 0 || (view[0] > 12 && (view[2] < 0 || view[2] >= j.limit)))  // the plan has seen another
                 refuse(j, message{"view "} << i << " changed while it was read");
             if (view[0] > 12) {

@@ -12,13 +12,15 @@
 
 namespace ferry::inline v0::detail {
 
-/// Element `i` of a row of `T`. Arrow asks for alignment and C Data cannot promise it: foreign slices of files lie
-/// anywhere.
+/// Loads element `i` of an array of `T`, exactly once, because another process may write to the memory. The address
+/// need not be aligned: Arrow recommends alignment, but slices of files have none.
 template <class T>
     requires std::is_trivially_copyable_v<T>
 [[nodiscard]] inline T load(void const* data, std::int64_t i) noexcept {
     T value;
     std::memcpy(&value, static_cast<std::byte const*>(data) + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    if constexpr (std::is_integral_v<T>) FERRY_KEEP_LOADED(value, r);
+    else FERRY_KEEP_LOADED(value, m);
     return value;
 }
 

@@ -20,7 +20,8 @@ namespace ferry::inline v0::detail {
                 continue;
             }
         }
-        unsigned const first = *p++;
+        unsigned first = *p++;
+        FERRY_KEEP_LOADED(first, r);  // it decides how many bytes are read
         if (first < 0x80) continue;
         int const more = first >= 0xc2 && first < 0xe0   ? 1
                          : first >= 0xe0 && first < 0xf0 ? 2
