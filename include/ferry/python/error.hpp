@@ -138,7 +138,7 @@ bool set_registered(PyObject* type) noexcept {
 ///              change the precedence of E
 template <class E>
     requires requires(E const& e, char const*& text) { text = e.what(); }
-void register_exception(PyObject* type) noexcept {
+FERRY_HIDDEN void register_exception(PyObject* type) noexcept {
     using detail::registered_exception;
     static registered_exception entry{&detail::set_registered<E>, nullptr, nullptr};
     Py_INCREF(type);

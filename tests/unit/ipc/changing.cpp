@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include <atomic>
 #include <csignal>
@@ -56,6 +57,7 @@ void change(column_parts const& parts, T* word, T wrong) {
     auto const column = ferry::make_column(parts, std::make_shared<int>());
     T const right = *word;
     support::process writer{[&](support::talk to) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the loop has no end
         for (to.say(); true;) {
             for (int i = 0; i < 64; ++i) std::atomic_ref{*word}.store(wrong, std::memory_order_relaxed);
             for (int i = 0; i < 64; ++i) std::atomic_ref{*word}.store(right, std::memory_order_relaxed);
