@@ -1,4 +1,4 @@
-// expect: cuda_runtime_api.h not found: install CUDA Toolkit 13.0 or later
+// expect: cuda_runtime_api.h not found: install CUDA Toolkit 12.6 or later
 // with: -nostdinc -nostdinc++
 // lines: 12
 // The library is not installed.

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/compatibility.md"
 # The compiler in CI for a command without a version in its name.
 VERSIONS = {"g++": ("GCC", 12), "nvcc": ("nvcc", 13)}
-RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvcc_tests", "fake_cuda", "cuda_headers", "cross", "windows"}
+RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvcc_tests", "fake_cuda", "cuda_headers", "cuda_12", "cross", "windows"}
 # A lane, or the line at the beginning or the end of the lanes of a scope.
 LANE = re.compile(r"^ *(?:if \[ (?P<scope>[^]]*) \]; then$|(?P<end>fi)$|(?:\[.*?\] \|\| )*lane (?P<name>\S+) (?P<run>\S+)(?P<rest>(?:.*\\\n)*.*)$)", re.M)
 SCOPES = {'-n "$scope"': "`--ci`, `--full`", '"$scope" = ci': "`--ci`", '"$scope" = full': "`--full`"}
@@ -64,8 +64,11 @@ def row(scope, lane, run, rest, presets):
     elif run == "nvcc_tests":
         command, what = "nvcc", f"CUDA tests{': all' if scope == '`--full`' else ', if they or the CUDA headers changed: those in `*.cu` files'} are compiled; those that need no GPU are run"
     elif run == "fake_cuda":
-        command, what = preset(presets, words[0], "CMAKE_CXX_COMPILER"), "GPU tests on a fake CUDA runtime"
-        what += ", ThreadSanitizer" if words[0] == "tsan" else ""
+        command, what = preset(presets, words[1], "CMAKE_CXX_COMPILER"), "GPU tests on a fake CUDA runtime"
+        what += ", ThreadSanitizer" if words[1] == "tsan" else ""
+    elif run == "cuda_12":
+        command = preset(presets, "clang", "CMAKE_CXX_COMPILER")
+        what = "CUDA 12.6: GPU tests on a fake CUDA runtime; CUDA 12.6 and 12.8: every CUDA header (GCC 12)"
     elif run == "cross":
         command, what = "g++", f"under QEMU: {'s390x (big-endian), tests of wire' if words else CROSS}"
     elif run == "windows":

@@ -41,6 +41,26 @@ CUresult is_capturing(CUstream s, CUstreamCaptureStatus* out) {
 CUresult stream_device(CUstream s, CUdevice* id) {
     return as_driver([&] { return cudaStreamGetDevice(s, id); });
 }
+CUresult stream_context(CUstream s, CUcontext* c) {
+    int id = 0;
+    auto const result = as_driver([&] { return cudaStreamGetDevice(s, &id); });
+    *c = context_of(id);
+    return result;
+}
+CUresult load_library(CUlibrary* l, void const* data, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
+                      unsigned) {
+    return as_driver([&] { return cudaLibraryLoadData(l, data, nullptr, nullptr, 0, nullptr, nullptr, 0); });
+}
+CUresult get_kernel(CUkernel* k, CUlibrary l, char const* name) {
+    return as_driver([&] { return cudaLibraryGetKernel(k, l, name); });
+}
+CUresult unload_library(CUlibrary l) {
+    return as_driver([&] { return cudaLibraryUnload(l); });
+}
+CUresult launch(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned,
+                CUstream s, void** arguments, void**) {
+    return as_driver([&] { return cudaLaunchKernel(f, dim3{x, y, z}, dim3{tx, ty, tz}, arguments, 0, s); });
+}
 CUresult stream_id(CUstream s, unsigned long long* id) {
     return as_driver([&] { return cudaStreamGetId(s, id); });
 }
@@ -196,6 +216,11 @@ entry const entries[] = {
     {"cuThreadExchangeStreamCaptureMode", reinterpret_cast<void*>(exchange_mode)},
     {"cuStreamIsCapturing", reinterpret_cast<void*>(is_capturing)},
     {"cuStreamGetDevice", reinterpret_cast<void*>(stream_device)},
+    {"cuStreamGetCtx", reinterpret_cast<void*>(stream_context)},
+    {"cuLibraryLoadData", reinterpret_cast<void*>(load_library)},
+    {"cuLibraryGetKernel", reinterpret_cast<void*>(get_kernel)},
+    {"cuLibraryUnload", reinterpret_cast<void*>(unload_library)},
+    {"cuLaunchKernel", reinterpret_cast<void*>(launch)},
     {"cuStreamGetId", reinterpret_cast<void*>(stream_id)},
     {"cuStreamWaitEvent", reinterpret_cast<void*>(wait_event)},
     {"cuEventRecord", reinterpret_cast<void*>(record)},

@@ -3,6 +3,8 @@
 
 #include <ferry/cuda/api.hpp>
 
+#include <support/toolkit.hpp>
+
 #include <cstddef>
 #include <functional>
 #include <mutex>

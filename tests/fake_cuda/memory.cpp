@@ -473,9 +473,15 @@ cudaError_t CUDARTAPI cudaMemcpy3DAsync(cudaMemcpy3DParms const* p, cudaStream_t
 cudaError_t CUDARTAPI cudaMemcpy3DPeerAsync(cudaMemcpy3DPeerParms const* p, cudaStream_t on) {
     return say(copy_box(p->dstPtr, p->srcPtr, p->extent, on, false));
 }
+#if CUDART_VERSION >= 12080
+#if CUDART_VERSION >= 13000
 cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void* const* d, void const* const* f, std::size_t const* n,
                                            std::size_t count, cudaMemcpyAttributes*, std::size_t*, std::size_t,
                                            cudaStream_t on) {
+#else
+cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void** d, void** f, std::size_t* n, std::size_t count, cudaMemcpyAttributes*,
+                                           std::size_t*, std::size_t, std::size_t*, cudaStream_t on) {
+#endif
     if (on == cudaStreamLegacy || on == nullptr) return say(cudaErrorInvalidValue);
     std::lock_guard const lock{all().mutex};
     std::vector<std::pair<place, place>> pieces;
@@ -489,6 +495,7 @@ cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void* const* d, void const* const* f,
         for (auto p = all_pieces.rbegin(); p != all_pieces.rend(); ++p) copy_bytes(p->first, p->second);
     }));
 }
+#endif
 cudaError_t CUDARTAPI cudaMemsetAsync(void* p, int value, std::size_t n, cudaStream_t on) {
     return say(set(p, value, n, on));
 }

@@ -2,6 +2,8 @@
 
 #include <ferry/cuda/api.hpp>
 
+#include <support/toolkit.hpp>
+
 #include <dlfcn.h>
 
 #include <array>
@@ -143,6 +145,7 @@ COUNTED_DRIVER(record, cuEventRecord, (CUevent e, CUstream s), (e, s))
 COUNTED_DRIVER(wait_event, cuStreamWaitEvent, (CUstream s, CUevent e, unsigned flags), (s, e, flags))
 COUNTED_DRIVER(query, cuStreamIsCapturing, (CUstream s, CUstreamCaptureStatus* status), (s, status))
 COUNTED_DRIVER(query, cuStreamGetDevice, (CUstream s, CUdevice* id), (s, id))
+COUNTED_DRIVER(query, cuStreamGetCtx, (CUstream s, CUcontext* c), (s, c))
 COUNTED_DRIVER(query, cuStreamGetId, (CUstream s, unsigned long long* id), (s, id))
 COUNTED_DRIVER(query, cuMemGetAddressRange, (CUdeviceptr * base, std::size_t* n, CUdeviceptr p), (base, n, p))
 COUNTED_DRIVER(advice, cuPointerGetAttribute, (void* out, CUpointer_attribute what, CUdeviceptr p), (out, what, p))
@@ -156,6 +159,16 @@ COUNTED_DRIVER(advice, cuCtxGetCurrent, (CUcontext * c), (c))
 COUNTED_DRIVER(advice, cuCtxSetCurrent, (CUcontext c), (c))
 COUNTED_DRIVER(advice, cuCtxGetId, (CUcontext c, unsigned long long* id), (c, id))
 COUNTED_DRIVER(advice, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode), (mode))
+COUNTED_DRIVER(load, cuLibraryLoadData,
+               (CUlibrary * l, void const* data, CUjit_option* o, void** values, unsigned n, CUlibraryOption* lo,
+                void** lvalues, unsigned ln),
+               (l, data, o, values, n, lo, lvalues, ln))
+COUNTED_DRIVER(load, cuLibraryGetKernel, (CUkernel * k, CUlibrary l, char const* name), (k, l, name))
+COUNTED_DRIVER(unload, cuLibraryUnload, (CUlibrary l), (l))
+COUNTED_DRIVER(launch, cuLaunchKernel,
+               (CUfunction f, unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz,
+                unsigned shared, CUstream s, void** parameters, void** more),
+               (f, bx, by, bz, tx, ty, tz, shared, s, parameters, more))
 
 extern "C" __attribute__((weak)) cudaError_t CUDARTAPI
 cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned version, unsigned long long flags,
@@ -169,6 +182,7 @@ cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned vers
     HAND_OUT(cuStreamWaitEvent)
     HAND_OUT(cuStreamIsCapturing)
     HAND_OUT(cuStreamGetDevice)
+    HAND_OUT(cuStreamGetCtx)
     HAND_OUT(cuStreamGetId)
     HAND_OUT(cuMemGetAddressRange)
     HAND_OUT(cuPointerGetAttribute)
@@ -181,6 +195,10 @@ cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned vers
     HAND_OUT(cuCtxSetCurrent)
     HAND_OUT(cuCtxGetId)
     HAND_OUT(cuThreadExchangeStreamCaptureMode)
+    HAND_OUT(cuLibraryLoadData)
+    HAND_OUT(cuLibraryGetKernel)
+    HAND_OUT(cuLibraryUnload)
+    HAND_OUT(cuLaunchKernel)
     return result;
 }
 
@@ -205,20 +223,30 @@ COUNTED(copy, cudaMemcpy3DAsync, (cudaMemcpy3DParms const* p, cudaStream_t s), (
 COUNTED(copy, cudaMemcpyPeerAsync, (void* d, int to, void const* f, int from, std::size_t n, cudaStream_t s),
         (d, to, f, from, n, s))
 COUNTED(copy, cudaMemcpy3DPeerAsync, (cudaMemcpy3DPeerParms const* p, cudaStream_t s), (p, s))
+#if CUDART_VERSION >= 13000
 COUNTED(copy, cudaMemcpyBatchAsync,
         (void* const* d, void const* const* f, std::size_t const* n, std::size_t count, cudaMemcpyAttributes* how,
          std::size_t* first, std::size_t hows, cudaStream_t s),
         (d, f, n, count, how, first, hows, s))
+#elif CUDART_VERSION >= 12080
+COUNTED(copy, cudaMemcpyBatchAsync,
+        (void** d, void** f, std::size_t* n, std::size_t count, cudaMemcpyAttributes* how, std::size_t* first,
+         std::size_t hows, std::size_t* failed, cudaStream_t s),
+        (d, f, n, count, how, first, hows, failed, s))
+#endif
 COUNTED(launch, cudaMemsetAsync, (void* d, int value, std::size_t n, cudaStream_t s), (d, value, n, s))
 COUNTED(launch, cudaLaunchKernel,
         (void const* f, dim3 blocks, dim3 threads, void** parameters, std::size_t shared, cudaStream_t s),
         (f, blocks, threads, parameters, shared, s))
+#if CUDART_VERSION >= 12080
 COUNTED(load, cudaLibraryLoadData,
         (cudaLibrary_t * l, void const* data, cudaJitOption* o, void** values, unsigned n, cudaLibraryOption* lo,
          void** lvalues, unsigned ln),
         (l, data, o, values, n, lo, lvalues, ln))
 COUNTED(load, cudaLibraryGetKernel, (cudaKernel_t * k, cudaLibrary_t l, char const* name), (k, l, name))
 COUNTED(unload, cudaLibraryUnload, (cudaLibrary_t l), (l))
+COUNTED(query, cudaStreamGetDevice, (cudaStream_t s, int* id), (s, id))
+#endif
 
 COUNTED(allocate, cudaMallocFromPoolAsync, (void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t s),
         (p, n, pool, s))
@@ -237,7 +265,6 @@ COUNTED(query, cudaDeviceGetDefaultMemPool, (cudaMemPool_t * p, int id), (p, id)
 COUNTED(current, cudaGetDevice, (int* id), (id))
 COUNTED(current, cudaSetDevice, (int id), (id))
 COUNTED(current, cudaStreamIsCapturing, (cudaStream_t s, cudaStreamCaptureStatus* status), (s, status))
-COUNTED(query, cudaStreamGetDevice, (cudaStream_t s, int* id), (s, id))
 COUNTED(query, cudaStreamGetId, (cudaStream_t s, unsigned long long* id), (s, id))
 COUNTED(query, cudaPointerGetAttributes, (cudaPointerAttributes * a, void const* p), (a, p))
 COUNTED(query, cudaGetDeviceCount, (int* n), (n))

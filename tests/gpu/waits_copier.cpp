@@ -468,6 +468,18 @@ TEST_CASE("pack_pieces: after a later launch fails, no launch is pending") {
     waits_when_it_fails(s.get(), pack, [] { return calls::count(calls::of::launch) >= 2; });
 }
 
+TEST_CASE("copy_batch: after a later copy fails, no copy is pending") {
+    if constexpr (cuda::detail::batch_is_loop) {  // otherwise a batch is one call
+        auto const from = make_array(gpu, ferry::already_ready, {2000}), to = make_poisoned(pinned, {2000});
+        cuda::piece const two[] = {{to.first(), from.first(), 4000}, {to.first() + 1000, from.first() + 1000, 4000}};
+        test_stream const s;
+        auto const batch = [&] { cuda::copy_batch(two, s.token()); };
+        batch();
+        s.finish();
+        waits_when_it_fails(s.get(), batch, [] { return calls::count(calls::of::copy) >= 2; });
+    }
+}
+
 TEST_CASE("batch: when the legacy stream cannot wait for it, the host does") {
     auto const from = make_array(gpu, ferry::already_ready, {1000}), to = make_poisoned(pinned, {1000});
     cuda::piece const only[] = {{to.first(), from.first(), 4000}};

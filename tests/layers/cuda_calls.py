@@ -13,7 +13,7 @@ SPEAKING = {"cudaGetErrorName", "cudaGetErrorString", "cudaGetLastError"}
 # What the tests ask whether ferry ever calls it.
 FORBIDDEN = {"cudaDeviceSynchronize"}
 COMMENT = re.compile(r"//.*")
-RUNTIME = re.compile(r"\bcuda[A-Z]\w*(?=\()")
+RUNTIME = re.compile(r"\bcuda[A-Z]\w*?(?=(?:_v\d)?\()")  # tests/support/toolkit.hpp gives functions of CUDA 12 their names of CUDA 13
 DRIVER = re.compile(r'find_driver_function\(\s*\w+,\s*"(cu\w+)"')
 COUNTED = re.compile(r"^COUNTED(?:_DRIVER)?\(\w+,\s*(\w+)|^COUNTED_WAIT\((\w+)|^(cudaGetDriverEntryPointByVersion)\(", re.MULTILINE)
 HANDED_OUT = re.compile(r"^\s+HAND_OUT\((\w+)\)", re.MULTILINE)

@@ -135,7 +135,7 @@ BAD = {
     "no DLPack, from source": ("source", [*NOWHERE, "-DFERRY_FETCH_DLPACK=OFF"], "", "set FERRY_FETCH_DLPACK=ON to download it"),
     "another folder than DLPack's": ("package", ["-DFERRY_DLPACK_INCLUDE_DIR=/"], "", "(/) does not contain dlpack/dlpack.h"),
     "DLPack 0.8": ("package", ["-DFERRY_DLPACK_INCLUDE_DIR={old}"], "", "requires DLPack 1.0 or newer"),
-    "no toolkit": ("package cuda", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON"], "", "component cuda is not available: find_package(CUDAToolkit 13.0) failed: install"),
+    "no toolkit": ("package cuda", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON"], "", "component cuda is not available: find_package(CUDAToolkit 12.6) failed: install"),
     "no toolkit, from source": ("source cuda", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON"], "", "component cuda is not available"),
     "no nvcc": ("package kernels", ["{dlpack}"], "", "component kernels is not available: {no_nvcc}"),
     "no Python headers": ("package python", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON"], "", "component python is not available: {any}install CPython's headers"),
@@ -162,7 +162,7 @@ def bad_input(package):
     known = {
         "old": str(work / "old"),
         "dlpack": f"-DFERRY_DLPACK_INCLUDE_DIR={package.dlpack}",
-        "no_nvcc": "nvcc is required: use project(... LANGUAGES CXX CUDA)" if has_toolkit else "find_package(CUDAToolkit 13.0)",
+        "no_nvcc": "nvcc is required: use project(... LANGUAGES CXX CUDA)" if has_toolkit else "find_package(CUDAToolkit 12.6)",
         "any": "{any}",
     }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #if defined(__linux__) && !__has_include(<cuda_runtime_api.h>)
-#error "cuda_runtime_api.h not found: install CUDA Toolkit 13.0 or later, and with CMake link ferry::cuda (find_package(ferry COMPONENTS cuda))"
+#error "cuda_runtime_api.h not found: install CUDA Toolkit 12.6 or later, and with CMake link ferry::cuda (find_package(ferry COMPONENTS cuda))"
 #include <see_the_error_above>
 #endif
 
@@ -16,6 +16,6 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#if CUDART_VERSION < 13000
-#error "ferry/cuda needs CUDA Toolkit 13.0 or later, got an older one: put the include directory of a newer toolkit first on the include path"
+#if CUDART_VERSION < 12060
+#error "ferry/cuda needs CUDA Toolkit 12.6 or later, got an older one: put the include directory of a newer toolkit first on the include path"
 #endif

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/order.hpp>
@@ -40,11 +41,15 @@ struct batch {
 /// Queues a batch on a stream of the current device, except the legacy default stream, which the driver rejects.
 inline void queue(batch& b, cudaStream_t s) {
     if (b.bytes.empty()) return;
-    cudaMemcpyAttributes how{};
-    how.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-    std::size_t first = 0;
-    check(cudaMemcpyBatchAsync(b.dst.data(), b.src.data(), b.bytes.data(), b.bytes.size(), &how, &first, 1, s),
-          "cudaMemcpyBatchAsync");
+    try {
+        memcpy_batch(b.dst.data(), b.src.data(), b.bytes.data(), b.bytes.size(), s);
+    } catch (...) {
+        if constexpr (batch_is_loop) {  // after a failure no work may be pending
+            relaxed_capture_mode const relaxed;
+            ignore(cudaStreamSynchronize(s));
+        }
+        throw;
+    }
 }
 
 /// Queues a batch on `on`. A batch on the legacy default stream runs on the stream that `make_stream` returns, after
@@ -84,8 +89,8 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 }  // namespace detail
 
 /// Copies scattered pieces of device, pinned or managed memory with one call to cudaMemcpyBatchAsync. This takes less
-/// than half as long as copying each piece with cudaMemcpyAsync (docs/cuda.md, "Measurements"); for many small pieces,
-/// `pack_pieces` (pack.hpp) is faster.
+/// than half as long as copying each piece with cudaMemcpyAsync (docs/cuda.md, "Measurements"), as the call does with a
+/// CUDA Toolkit before 12.8; for many small pieces, `pack_pieces` (pack.hpp) is faster.
 ///
 /// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The driver does
 /// not accept the legacy default stream for a batch. If `on` is that stream, the batch runs on a stream created for the

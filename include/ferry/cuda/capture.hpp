@@ -1,6 +1,7 @@
 // ferry: detects streams that are being captured, and keeps ferry's own calls out of the graph.
 #pragma once
 
+#include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 
@@ -31,7 +32,7 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
         ferry::detail::fail(errc::capturing, api,
                             message{"the stream's capture is invalidated: end it with cudaStreamEndCapture first"});
     unsigned long long id = 0;
-    check(cudaStreamGetCaptureInfo(s, &status, &id, nullptr, nullptr, nullptr, nullptr), "cudaStreamGetCaptureInfo");
+    get_capture(s, status, &id, nullptr, nullptr, nullptr);
     return id;
 }
 

@@ -11,17 +11,21 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Finds the entry point of a driver function in its CUDA 13.0 version.
+/// The oldest driver that a program compiled with this toolkit runs on, in the form of CUDART_VERSION.
+inline constexpr unsigned oldest_driver = CUDART_VERSION >= 13000 ? 13000 : CUDART_VERSION >= 12080 ? 12080 : 12060;
+
+/// Finds the entry point of a driver function in the version of a driver, by default of the oldest one.
 /// \throws error  errc::no_driver
 template <class Function>
-void find_driver_function(Function*& found_at, char const* name) {
+void find_driver_function(Function*& found_at, char const* name, unsigned version = oldest_driver) {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    check(cudaGetDriverEntryPointByVersion(name, &entry, 13000, cudaEnableDefault, &found),
+    check(cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &found),
           "cudaGetDriverEntryPointByVersion");
     if (entry == nullptr || found != cudaDriverEntryPointSuccess)
         ferry::detail::fail(errc::no_driver, name,
-                            message{"the driver does not have this function: install a driver for CUDA 13.0 or later"});
+                            message{"the driver does not have this function: install a driver for CUDA "}
+                                << oldest_driver / 1000 << "." << oldest_driver % 1000 / 10 << " or later");
     found_at = reinterpret_cast<Function*>(entry);
 }
 
@@ -43,6 +47,14 @@ struct driver_api {
     CUresult (*stream_id)(CUstream, unsigned long long*) = nullptr;
     CUresult (*stream_wait_event)(CUstream, CUevent, unsigned) = nullptr;
     CUresult (*event_record)(CUevent, CUstream) = nullptr;
+    // Before CUDA 12.8, instead of stream_device, and instead of functions that the runtime lacks.
+    CUresult (*stream_context)(CUstream, CUcontext*) = nullptr;
+    CUresult (*library_load)(CUlibrary*, void const*, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
+                             unsigned) = nullptr;
+    CUresult (*library_kernel)(CUkernel*, CUlibrary, char const*) = nullptr;
+    CUresult (*library_unload)(CUlibrary) = nullptr;
+    CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                       void**, void**) = nullptr;
 
     driver_api() {
         find_driver_function(pointer_get_attribute, "cuPointerGetAttribute");
@@ -56,10 +68,34 @@ struct driver_api {
         find_driver_function(context_id, "cuCtxGetId");
         find_driver_function(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
         find_driver_function(stream_is_capturing, "cuStreamIsCapturing");
-        find_driver_function(stream_device, "cuStreamGetDevice");
         find_driver_function(stream_id, "cuStreamGetId");
         find_driver_function(stream_wait_event, "cuStreamWaitEvent");
         find_driver_function(event_record, "cuEventRecord");
+        if constexpr (oldest_driver >= 12080) {
+            find_driver_function(stream_device, "cuStreamGetDevice");
+        } else {
+            find_driver_function(stream_context, "cuStreamGetCtx", 12000);  // of 12.5: has a parameter more
+            find_driver_function(library_load, "cuLibraryLoadData");
+            find_driver_function(library_kernel, "cuLibraryGetKernel");
+            find_driver_function(library_unload, "cuLibraryUnload");
+            find_driver_function(launch, "cuLaunchKernel");
+        }
+    }
+
+    /// Returns the device of a stream. On drivers before CUDA 12.8, makes its context current to ask for the device.
+    [[nodiscard]] CUresult get_stream_device(CUstream s, CUdevice* id) const {
+        if constexpr (oldest_driver >= 12080) {
+            return stream_device(s, id);
+        } else {
+            CUcontext before = nullptr, own = nullptr;
+            CUresult r = stream_context(s, &own);
+            if (r == CUDA_SUCCESS) r = context_current(&before);
+            if (r == CUDA_SUCCESS && own != before) r = context_set_current(own);
+            if (r != CUDA_SUCCESS) return r;
+            r = static_cast<CUresult>(cudaGetDevice(id));
+            if (own != before) static_cast<void>(context_set_current(before));
+            return r;
+        }
     }
 };
 

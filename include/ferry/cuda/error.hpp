@@ -26,10 +26,9 @@ namespace detail {
         case cudaErrorMpsClientTerminated:
         case cudaErrorContextIsDestroyed:
         case cudaErrorExternalDevice:
-        case cudaErrorTensorMemoryLeak:
-        case cudaErrorContained:
         case cudaErrorCudartUnloading: return true;
-        default: return false;
+        // cudaErrorContained and cudaErrorTensorMemoryLeak: before CUDA 12.8, the enumeration does not contain them.
+        default: return static_cast<int>(e) == 226 || static_cast<int>(e) == 721;
     }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/stream.hpp>
@@ -23,7 +24,7 @@ inline void order_in_graph(stream_token from, stream_token to) {
         cudaGraphNode_t const* first = nullptr;
         cudaGraphEdgeData const* how = nullptr;
         std::size_t n = 0;
-        check(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &first, &how, &n), "cudaStreamGetCaptureInfo");
+        get_capture(s, status, nullptr, &first, &how, &n);
         nodes.assign(first, first + n);  // the lists are valid until the stream's next call
         edges.resize(n);
         if (how != nullptr) edges.assign(how, how + n);
@@ -31,9 +32,7 @@ inline void order_in_graph(stream_token from, stream_token to) {
     if (nodes.empty()) return;
     on_device_of(to, [&](cudaStream_t s) {
         // mutant: cuda_order_in_graph
-        check(cudaStreamUpdateCaptureDependencies(s, nodes.data(), edges.data(), nodes.size(),
-                                                  cudaStreamAddCaptureDependencies),
-              "cudaStreamUpdateCaptureDependencies");
+        add_dependencies(s, nodes.data(), edges.data(), nodes.size());
     });
 }
 

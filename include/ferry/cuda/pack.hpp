@@ -4,6 +4,7 @@
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/detail/pack_launch.hpp>
 #include <ferry/cuda/detail/pack_ptx.hpp>
+#include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/piece.hpp>
 #include <ferry/cuda/stream.hpp>
@@ -18,16 +19,11 @@ namespace detail {
 /// because a queued kernel may need it. If `take` throws, the library is unloaded.
 template <class Take>
 auto load_ptx(char const* ptx, Take take) {
-    cudaLibrary_t library = nullptr;
-    check(cudaLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0), "cudaLibraryLoadData");
+    kernel_library const library = load_library(ptx);
     try {
-        return take([library](char const* name) {
-            cudaKernel_t kernel = nullptr;
-            check(cudaLibraryGetKernel(&kernel, library, name), "cudaLibraryGetKernel");
-            return kernel;
-        });
+        return take([library](char const* name) { return get_kernel(library, name); });
     } catch (...) {
-        ignore(cudaLibraryUnload(library));
+        ignore(unload_library(library));
         throw;
     }
 }
@@ -52,41 +48,38 @@ struct pack_library {
 
 /// Returns the kernel of a job; loads the PTX of its word size at the first call. A failed load is repeated by the next
 /// job.
-[[nodiscard]] inline void const* ptx_kernel(pack_job const& job) {
-    auto const kernel = [&]() -> cudaKernel_t {
-        auto const i = static_cast<int>(job.kernel);
-        switch (job.word) {
-            case 0: {
-                static pack_library const l{pack_ptx_0, 0};
-                return l.kernels[i];
-            }
-            case 1: {
-                static pack_library const l{pack_ptx_1, 1};
-                return l.kernels[i];
-            }
-            case 2: {
-                static pack_library const l{pack_ptx_2, 2};
-                return l.kernels[i];
-            }
-            case 4: {
-                static pack_library const l{pack_ptx_4, 4};
-                return l.kernels[i];
-            }
-            case 8: {
-                static pack_library const l{pack_ptx_8, 8};
-                return l.kernels[i];
-            }
-            default: {
-                static pack_library const l{pack_ptx_16, 16};
-                return l.kernels[i];
-            }
+[[nodiscard]] inline cudaKernel_t ptx_kernel(pack_job const& job) {
+    auto const i = static_cast<int>(job.kernel);
+    switch (job.word) {
+        case 0: {
+            static pack_library const l{pack_ptx_0, 0};
+            return l.kernels[i];
         }
-    }();
-    return kernel;
+        case 1: {
+            static pack_library const l{pack_ptx_1, 1};
+            return l.kernels[i];
+        }
+        case 2: {
+            static pack_library const l{pack_ptx_2, 2};
+            return l.kernels[i];
+        }
+        case 4: {
+            static pack_library const l{pack_ptx_4, 4};
+            return l.kernels[i];
+        }
+        case 8: {
+            static pack_library const l{pack_ptx_8, 8};
+            return l.kernels[i];
+        }
+        default: {
+            static pack_library const l{pack_ptx_16, 16};
+            return l.kernels[i];
+        }
+    }
 }
 
 /// Returns the kernel for scattered pieces; loads its PTX at the first call. The next call repeats a failed load.
-[[nodiscard]] inline void const* ptx_pieces_kernel() {
+[[nodiscard]] inline cudaKernel_t ptx_pieces_kernel() {
     static cudaKernel_t const kernel = load_ptx(pack_ptx_pieces, [](auto by_name) { return by_name("ferry_pieces"); });
     return kernel;
 }

@@ -3,6 +3,7 @@
 
 #include <ferry/base/stream_token.hpp>
 #include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 
@@ -111,8 +112,8 @@ inline void require_stream(stream_token t, char const* api) {
     auto const& api = driver();
     relaxed_capture_mode const relaxed{api};
     int id = 0;
-    check_driver(api.stream_device(handle_of(t), &id), "cuStreamGetDevice",
-                 [&] { return cudaStreamGetDevice(handle_of(t), &id); });
+    check_driver(api.get_stream_device(handle_of(t), &id), "cuStreamGetDevice",
+                 [&] { return get_stream_device(handle_of(t), &id); });
     return id;
 }
 

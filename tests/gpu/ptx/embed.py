@@ -1,7 +1,8 @@
 """Makes include/ferry/cuda/detail/pack_ptx.hpp out of pack.cu, or checks that it is what this would make.
 
-usage: embed.py NVCC [--check]
+usage: embed.py NVCC [--check] | embed.py PTXAS --assemble
 With --check: 0 when equal, 1 when not, 77 when the header was made by another release of nvcc, whose PTX differs.
+With --assemble: whether ptxas of an older toolkit, and so the driver of that time, accepts what the header contains.
 """
 
 import pathlib
@@ -16,6 +17,8 @@ HEADER = INCLUDE / "ferry/cuda/detail/pack_ptx.hpp"
 MODULES = [0, 1, 2, 4, 8, 16, "pieces"]  # words, and the scattered pieces
 # What every compiler takes as one literal.
 LIMIT = 65535
+# The oldest version of PTX with parameters of more than 4 KiB. nvcc writes its own version, which older drivers reject.
+VERSION = "8.1"
 
 HEAD = """\
 // ferry: the pack kernels as PTX, which the driver compiles for the device it finds.
@@ -38,6 +41,7 @@ def ptx(nvcc, module, folder):
     command = [nvcc, "-std=c++20", "-ptx", "-arch=compute_75", f"-I{INCLUDE}"]
     subprocess.run([*command, *word, HERE / "pack.cu", "-o", out], check=True)
     text = re.sub(r"//.*", "", out.read_text(encoding="ascii"))
+    text = re.sub(r"^\.version .*", f".version {VERSION}", text, flags=re.MULTILINE)
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r" ?\n\s*", "\n", text).strip() + "\n"
     assert len(text) < LIMIT, f"{module}: {len(text)} bytes of PTX are too long for one literal"
@@ -53,8 +57,17 @@ def header(nvcc):
     return HEAD.format(release=release(nvcc)) + "".join(pieces) + "\n}  // namespace ferry::inline v0::cuda::detail\n"
 
 
+def assemble(ptxas):
+    pieces = re.findall(r'R"ptx\((.*?)\)ptx"', HEADER.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(pieces) == len(MODULES)
+    for piece in pieces:
+        subprocess.run([ptxas, "-arch=sm_75", "-o", "/dev/null", "-"], input=piece, check=True, text=True)
+
+
 def main():
     nvcc, *rest = sys.argv[1:]
+    if rest == ["--assemble"]:
+        return assemble(nvcc)
     if rest != ["--check"]:
         HEADER.write_text(header(nvcc), encoding="utf-8")
         return

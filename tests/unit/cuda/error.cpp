@@ -25,7 +25,8 @@ TEST_CASE("cuda: each CUDA error has the error code of its remedy") {
                          cudaErrorCapturedEvent, cudaErrorStreamCaptureWrongThread})
         CHECK(code_of(e) == errc::capturing);
     for (auto const e : {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorAssert, cudaErrorMisalignedAddress,
-                         cudaErrorMpsClientTerminated, cudaErrorContained, cudaErrorCudartUnloading}) {
+                         cudaErrorMpsClientTerminated, cudaErrorCudartUnloading, static_cast<cudaError_t>(226),
+                         static_cast<cudaError_t>(721)}) {
         CHECK(is_sticky(e));
         CHECK(code_of(e) == errc::context_lost);
     }

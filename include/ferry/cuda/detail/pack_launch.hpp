@@ -5,6 +5,7 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/detail/pack_job.hpp>
+#include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/peers.hpp>
@@ -40,9 +41,12 @@ inline void launch(void const* kernel, dim3 blocks, void* argument, cudaStream_t
     void* parameters[] = {argument};
     check(cudaLaunchKernel(kernel, blocks, dim3{pack_threads, 1, 1}, parameters, 0, s), "cudaLaunchKernel");
 }
+inline void launch(cudaKernel_t kernel, dim3 blocks, void* argument, cudaStream_t s) {
+    void* parameters[] = {argument};
+    launch_kernel(kernel, blocks, dim3{pack_threads, 1, 1}, parameters, s);
+}
 
-/// Launches the kernel of a plan. `kernel_of(job)` returns the argument of cudaLaunchKernel: the address of a
-/// __global__ function, or a cudaKernel_t.
+/// Launches the kernel of a plan. `kernel_of(job)` returns the address of a __global__ function, or a cudaKernel_t.
 template <class KernelOf>
 void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref on, KernelOf kernel_of,
                  char const* api) {
@@ -64,7 +68,7 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
 }
 
 /// Launches the kernel for all pieces, in several launches if needed. When one fails, waits for the earlier launches,
-/// because the caller may free the memory. `kernel()` returns the argument of cudaLaunchKernel.
+/// because the caller may free the memory. `kernel()` returns the same as `kernel_of`.
 template <class Kernel>
 void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, char const* api) {
     pack_device_guard const here{on, api};

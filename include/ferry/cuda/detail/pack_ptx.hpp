@@ -5,7 +5,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-inline constexpr char pack_ptx_0[] = R"ptx(.version 9.0
+inline constexpr char pack_ptx_0[] = R"ptx(.version 8.1
 .target sm_75
 .address_size 64
 .visible .entry ferry_bits(
@@ -412,7 +412,7 @@ ret;
 }
 )ptx";
 
-inline constexpr char pack_ptx_1[] = R"ptx(.version 9.0
+inline constexpr char pack_ptx_1[] = R"ptx(.version 8.1
 .target sm_75
 .address_size 64
 .visible .entry ferry_gather_32(
@@ -1953,7 +1953,7 @@ ret;
 }
 )ptx";
 
-inline constexpr char pack_ptx_2[] = R"ptx(.version 9.0
+inline constexpr char pack_ptx_2[] = R"ptx(.version 8.1
 .target sm_75
 .address_size 64
 .visible .entry ferry_gather_32(
@@ -3641,7 +3641,7 @@ ret;
 }
 )ptx";
 
-inline constexpr char pack_ptx_4[] = R"ptx(.version 9.0
+inline constexpr char pack_ptx_4[] = R"ptx(.version 8.1
 .target sm_75
 .address_size 64
 .visible .entry ferry_gather_32(
@@ -4709,7 +4709,7 @@ ret;
 }
 )ptx";
 
-inline constexpr char pack_ptx_8[] = R"ptx(.version 9.0
+inline constexpr char pack_ptx_8[] = R"ptx(.version 8.1
 .target sm_75
 .address_size 64
 .visible .entry ferry_gather_32(
@@ -5796,7 +5796,7 @@ ret;
 }
 )ptx";
 
-inline constexpr char pack_ptx_16[] = R"ptx(.version 9.0
+inline constexpr char pack_ptx_16[] = R"ptx(.version 8.1
 .target sm_75
 .address_size 64
 .visible .entry ferry_gather_32(
@@ -6893,7 +6893,7 @@ ret;
 }
 )ptx";
 
-inline constexpr char pack_ptx_pieces[] = R"ptx(.version 9.0
+inline constexpr char pack_ptx_pieces[] = R"ptx(.version 8.1
 .target sm_75
 .address_size 64
 .visible .entry ferry_pieces(

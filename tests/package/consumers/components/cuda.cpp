@@ -4,5 +4,5 @@
 int main() {
     int version = 0;
     ferry::cuda::check(cudaRuntimeGetVersion(&version), "cudaRuntimeGetVersion");
-    return version >= 13000 ? 0 : 1;
+    return version >= 12060 ? 0 : 1;
 }
