@@ -266,8 +266,8 @@ class stream_token {
 ///
 /// \param token  stream token
 /// \param type   device type of the memory
-/// \return       true for no stream and no_sync(), also on the host (R46), and for a stream of a family that orders
-///               work on such memory; false for an ambiguous token
+/// \return       true for the token for no stream and for no_sync(), including on the host (R46), and for a stream of
+///               a family that orders work on such memory; false for an ambiguous token
 [[nodiscard]] constexpr bool fits(stream_token token, device_type type) noexcept {
     if (!token.names_stream()) return true;
     return orders(token.family(), type) && !token.is_ambiguous();

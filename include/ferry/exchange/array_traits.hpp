@@ -118,15 +118,15 @@ concept shareable = viewable<Array> && requires(Array const& a) {
 };
 
 /// array_traits<T>::owns is false: the elements belong to another object, as they do for a span, and an rvalue does not
-/// keep them alive (D13). A view is not required.
+/// keep them alive (D13). The array need not be `viewable`.
 template <class Array>
 concept non_owning = requires {
     requires std::same_as<decltype(array_traits<std::remove_cv_t<Array>>::owns), bool const>;
     requires !array_traits<std::remove_cv_t<Array>>::owns;
 };
 
-/// array_traits<T>::owns is a function, because only some arrays of the type own their elements. A view is not
-/// required.
+/// array_traits<T>::owns is a function, because only some arrays of the type own their elements. The array
+/// need not be `viewable`.
 template <class Array>
 concept has_run_time_ownership = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::owns(a) } -> std::same_as<bool>;
@@ -146,13 +146,14 @@ concept has_ready_on = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> std::same_as<stream_token>;
 };
 
-/// array_traits<T>::device returns the device of an array. A view is not required.
+/// array_traits<T>::device returns the device of an array. The array need not be `viewable`.
 template <class Array>
 concept has_device = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::device(a) } -> std::same_as<ferry::device>;
 };
 
-/// array_traits<T>::lend_read_only is true: read-only arrays are shared with legacy consumers. A view is not required.
+/// array_traits<T>::lend_read_only is true: read-only arrays are shared with legacy consumers. The array need not be
+/// `viewable`.
 template <class Array>
 concept lends_read_only = requires { requires array_traits<std::remove_cv_t<Array>>::lend_read_only; };
 

@@ -16,7 +16,7 @@
 
 namespace ferry::inline v0 {
 
-/// A result type of from_dlpack<T>: managed_tensor, or an array with `adopt`. A view is not required.
+/// A result type of from_dlpack<T>: managed_tensor, or an array with `adopt`. T need not be `viewable`.
 template <class T>
 concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 

@@ -204,9 +204,9 @@ namespace detail {
         if (pending && (d.wait != wait::none || d.action == action::copy)) {
             if (!ready.names_stream() && !props.is_behind_event)  // mutant: r43_unknown_ready
                 return refuse(errc::stream,
-                              "the stream on which the data is ready is unknown: pass a tensor (from_dlpack(raw)) "
-                              "with a back end and the stream or ferry::already_ready, or add "
-                              "array_traits::ready_on (R43)");
+                              "the stream on which the data is ready is unknown: pass a managed_tensor (for a raw "
+                              "struct, from_dlpack(raw)) with a back end and either that stream or "
+                              "ferry::already_ready, or add array_traits::ready_on (R43)");
             if (ready.is_ambiguous())
                 return refuse(errc::stream,
                               "the data is ready on a null stream: pass the legacy default or the per-thread default "

@@ -75,7 +75,8 @@ class tensor_view {
     /// \param strides  strides in elements; without them the elements are compact row-major
     /// \param dev      device of the data
     /// \param bits     flags; exports ignore flags::is_copied
-    /// \param offset   offset of the first element from `data` in bytes; added to an address, kept with a handle (R23)
+    /// \param offset   offset of the first element from `data`, in bytes; added to `data` if that is an address, and
+    ///                 stored separately if it is a handle (R23)
     constexpr tensor_view(void* data, data_type type, shape_view shape FERRY_LIFETIME_BOUND,
                           strides_view strides FERRY_LIFETIME_BOUND = {}, ferry::device dev = cpu,
                           ferry::flags bits = ferry::flags::none, std::uint64_t offset = 0) noexcept
@@ -131,8 +132,8 @@ class tensor_view {
         fold_offset();
     }
 
-    /// Returns the address of the first element, or the handle of the memory; see `is_addressable`. `byte_offset()`
-    /// applies to a handle.
+    /// Returns the address of the first element, or the handle of the memory; see `is_addressable`. In memory
+    /// that a handle identifies, the first element is at `byte_offset()`.
     [[nodiscard]] constexpr void const* data() const noexcept { return data_; }
     /// Returns the same address or handle as `data()`, for write access (R11).
     ///
