@@ -44,12 +44,12 @@ namespace ferry::inline v0::cuda {
 /// `ferry::cuda::pack`.
 using pack_function = void (*)(copy_plan const&, void* dst, void const* src, stream_ref);
 
-/// Resources of a copier. An aggregate whose members keep their order, for use with designated initialisers.
+/// Resources of a copier. The order of the members is stable, so that designated initialisers remain valid.
 struct copier_options {
     int lanes = 0;                                    ///< host threads; 0 or less: one for each processor, at most 8
     std::size_t slot_bytes = std::size_t{4} << 20;    ///< size of a pinned slot, at least 4 KiB; no chunk is larger
     std::size_t most_pinned = std::size_t{64} << 20;  ///< maximum number of bytes in slots; one slot is always allowed
-    std::size_t most_kept = std::size_t{64} << 20;    ///< maximum number of bytes of released pinned memory kept
+    std::size_t most_kept = std::size_t{64} << 20;    ///< maximum number of bytes of pinned memory kept for reuse
     pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
     /// Maximum total size of the pinned bounce buffers for small copies, in bytes. Below 2 MiB, none are used.
     std::size_t most_small = std::size_t{4} << 20;

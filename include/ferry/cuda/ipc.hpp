@@ -36,7 +36,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Options for sharing CUDA memory. An aggregate whose members keep their order, for use with designated initialisers.
+/// Options for sharing CUDA memory. The order of the members is stable, so that designated initialisers remain valid.
 struct sharing_options {
     /// Whether memory that may share a 2 MiB block with other allocations is copied before it is shared. A handle maps
     /// whole blocks, and would expose these allocations as well.
@@ -235,8 +235,8 @@ class opened_allocation {
     }
 
     /// Records an event after all work queued on `on`. Does not block, except when no event is free or the event cannot
-    /// be recorded, in which case the host waits for `on`. Without a stream, does nothing; the owner must then release
-    /// the memory after its last access (R50). Not thread-safe.
+    /// be recorded, in which case the host waits for `on`. Without a stream, does nothing; the owner must then not
+    /// release the memory before the last access to it has completed (R50). Not thread-safe.
     ///
     /// \param on   stream of the work that uses the memory; {} for none
     /// \param out  handle of the event, set when the result is true

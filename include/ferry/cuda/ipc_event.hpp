@@ -138,7 +138,7 @@ class ipc_event_pool {
     }
     /// Returns an event to the pool. Its recorded work may still be pending; `take` returns the event only after that
     /// work has completed. Recording the event again before then, on an idle stream, could end the waits of other
-    /// processes too early. A later record can only prolong these waits.
+    /// processes too early. Recording it again after that work has completed can only prolong these waits.
     ///
     /// \param e  event of this pool
     void put(ipc_event&& e) noexcept {

@@ -80,8 +80,8 @@ class shaped {
     [[nodiscard]] stream_token ready_on() const noexcept { return ready_on_; }
 
     /// Returns a view of the elements. Queries the driver for their device, which a vector does not store, except for a
-    /// host_vector with std::allocator. An empty vector has the device cpu, or the current CUDA device if the host
-    /// cannot access the elements of vectors of its type.
+    /// host_vector with std::allocator. A vector without memory has the device cpu, or the current CUDA device if
+    /// the host cannot access the elements of vectors of its type.
     ///
     /// \return  a view, valid until the vector is destroyed or its memory is reallocated
     /// \throws error  errors of `device_of_pointer`; errors of CUDA

@@ -179,7 +179,8 @@ struct array_interface {
     if (reference const steps = entry(dict.get(), "strides")) {
         out.strides = integers_from(
             steps.get(),
-            "__cuda_array_interface__: strides are not a tuple of integers: expected one for each dimension, or None");
+            "__cuda_array_interface__: strides are not a tuple of integers: expected a stride for each dimension, or "
+            "None");
         if (out.strides.size() != out.shape.size())
             raise(PyExc_ValueError,
                   "__cuda_array_interface__: shape and strides differ in length: expected a stride for each dimension, "

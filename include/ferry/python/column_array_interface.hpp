@@ -84,7 +84,7 @@ template <class DeviceOf, class BackEnd>
     if (!are_bits && mask->type != dtype_of<bool> && mask->type != dtype_of<std::uint8_t>)
         raise(PyExc_BufferError,
               "__cuda_array_interface__: the mask has an unsupported type: expected bits ('<t1'), bools ('|b1') or "
-              "bytes ('|u1'): compare the mask with 0");
+              "bytes ('|u1'): pass mask != 0");
     order_or_wait(array->ready.on_device(dev), on, b);
     order_or_wait(mask->ready.on_device(dev), on, b);
     if (!are_bits) return from_tensors(tensor_of(x, *array), tensor_of(array->mask.get(), *mask), b, on, where);
