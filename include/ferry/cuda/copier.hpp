@@ -120,7 +120,7 @@ class copier {
     /// \param src   first element of the source
     /// \param from  device of `src`
     /// \param on    stream of either device; without one, the copy runs on a stream of the copier, and the call blocks
-    /// \return      true when the copy is complete, false when it is queued
+    /// \return      true when the copy is complete, false when it may still be pending
     /// \throws error              errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, including when
     ///                            the stream belongs to neither device; errors of CUDA
     /// \throws std::bad_alloc     when host memory cannot be allocated

@@ -99,7 +99,7 @@ struct system_back_end {
     /// \param src   first element of the source
     /// \param from  device of `src`
     /// \param on    stream of either device; without one, the call blocks
-    /// \return      true when the copy is complete, false when it is queued
+    /// \return      true when the copy is complete, false when it may still be pending
     /// \throws error           errc::foreign_pointer, device, capturing; errc::stream, including when the stream
     ///                         belongs to neither device; errors of CUDA
     /// \throws std::bad_alloc  when host memory cannot be allocated
