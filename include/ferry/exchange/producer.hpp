@@ -100,6 +100,8 @@ struct view_of_t {
     template <viewable Array>
         requires(!std::is_lvalue_reference_v<Array>)
     void operator()(Array&&) const FERRY_DELETED("the view would outlive the temporary array: store the array in a variable");
+    template <detail::is_unknown Other>
+    void operator()(Other&&) const FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
 };
 /// `view_of(array)` returns a non-owning view of an array: calls array_traits<T>::view, or else its member
 /// `ferry_view`.
@@ -113,6 +115,8 @@ template <viewable Array>
 template <viewable Array>
     requires(!std::is_lvalue_reference_v<Array>)
 void try_view_of(Array&&) FERRY_DELETED("the view would outlive the temporary array: store the array in a variable");
+template <detail::is_unknown Other>
+void try_view_of(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
 
 /// Returns the device of an array: calls array_traits<T>::device or, if it is absent, `view_of` (R37). Exceptions of
 /// the adapter propagate.
@@ -139,5 +143,9 @@ template <viewable Array>
         }
     });
 }
+template <detail::is_unknown Other>
+void device_of(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
+template <detail::is_unknown Other>
+void try_device_of(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
 
 }  // namespace ferry::inline v0

@@ -157,13 +157,16 @@ template <detail::movable_owner Owner, element T, int Rank, layout Layout>
     return try_make_managed(std::move(owner), detail::untyped(view), bits, max_version, where);
 }
 
+// Without the default of View, these overloads would not be selected for a view in braces.
 // clang-format off
-FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&, Rest&&...), "the tensor takes ownership: pass std::move(owner), or a copy",
-    template <class Owner, class... Rest> requires(!detail::owns_nothing<std::remove_cv_t<Owner>>));
+FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&, View&&, Rest&&...), "the tensor takes ownership: pass std::move(owner), or a copy",
+    template <class Owner, class View = tensor_view, class... Rest>
+        requires(!detail::owns_nothing<std::remove_cv_t<Owner>>));
 FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&&, typed_view<T, Rank, access_from::device, Layout> const&, Rest&&...), "a view with access_from::device does not store its device: pass the tensor_view from which it was made",
     template <detail::movable_owner Owner, class T, int Rank, layout Layout, class... Rest>);
-FERRY_DELETED_BOTH(make_managed, try_make_managed, (Other&&, Rest&&...), "pointers, numbers and views own no memory: pass the owner, such as a std::shared_ptr, or call ferry::borrow(view); for memory that outlives the tensor, pass an object of an empty class",
-    template <class Other, class... Rest> requires detail::owns_nothing<std::remove_cvref_t<Other>>);
+FERRY_DELETED_BOTH(make_managed, try_make_managed, (Other&&, View&&, Rest&&...), "pointers, numbers and views own no memory: pass the owner, such as a std::shared_ptr, or call ferry::borrow(view); for memory that outlives the tensor, pass an object of an empty class",
+    template <class Other, class View = tensor_view, class... Rest>
+        requires detail::owns_nothing<std::remove_cvref_t<Other>>);
 // clang-format on
 
 }  // namespace ferry::inline v0
