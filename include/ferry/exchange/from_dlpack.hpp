@@ -184,6 +184,11 @@ FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const&, Other&
     template <class Consumer, class From, class Other, class... Rest>
         requires(detail::may_import<Consumer> && detail::may_export<From> &&
                  !back_end<std::remove_reference_t<Other>>));
+FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const&, BackEnd&&, Ready&&, Rest&&...), "only a managed_tensor or a view needs the stream: an array states it by array_traits<T>::ready_on; for a raw struct, pass from_dlpack(raw) as the first argument",
+    template <class Consumer, class From, class BackEnd, class Ready, class... Rest>
+        requires(detail::may_import<Consumer> && detail::may_export<From> &&
+                 !std::same_as<std::remove_cvref_t<From>, managed_tensor> &&
+                 back_end<std::remove_reference_t<BackEnd>> && std::same_as<std::remove_cvref_t<Ready>, stream_token>));
 FERRY_DELETED_BRACED(from_dlpack, try_from_dlpack, (From&&, detail::wrong_request, Rest&&...), "streams are neither integers nor pointers: pass stream_token::cuda(the cudaStream_t), stream_token::from_cuda_handle(a void*), stream_token::cuda_legacy_default(), stream_token::rocm(the hipStream_t), or {} for no stream",
     template <class Consumer, class From, class... Rest>);
 // clang-format on

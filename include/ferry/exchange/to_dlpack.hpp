@@ -14,6 +14,7 @@
 #include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/view.hpp>
 
+#include <concepts>
 #include <source_location>
 #include <type_traits>
 #include <utility>
@@ -177,6 +178,10 @@ FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (View&&, request const& = {}), "a v
     template <class View> requires detail::is_device_view<std::remove_cvref_t<View>>);
 FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (From&&, request const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
     template <class From, class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Array&&, request const&, BackEnd&&, Ready&&, Rest&&...), "only a managed_tensor or a view needs the stream: an array states it by array_traits<T>::ready_on",
+    template <class Array, class BackEnd, class Ready, class... Rest>
+        requires(detail::exportable<Array> && back_end<std::remove_reference_t<BackEnd>> &&
+                 std::same_as<std::remove_cvref_t<Ready>, stream_token>));
 FERRY_DELETED_BRACED(to_dlpack, try_to_dlpack, (From&&, detail::wrong_request, Rest&&...), "streams are neither integers nor pointers: pass stream_token::cuda(the cudaStream_t), stream_token::from_cuda_handle(a void*), stream_token::cuda_legacy_default(), stream_token::rocm(the hipStream_t), or {} for no stream",
     template <class From, class... Rest>);
 // clang-format on

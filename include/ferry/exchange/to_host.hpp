@@ -109,6 +109,10 @@ FERRY_DELETED_BOTH(to_host, try_to_host, (From&&, Other&&, Rest&&...), "the argu
         requires((detail::has_own_exports<std::remove_cvref_t<From>> || detail::may_export<From>) &&
                  !back_end<std::remove_reference_t<Other>> &&
                  !std::same_as<std::remove_cvref_t<Other>, std::source_location>));
+FERRY_DELETED_BOTH(to_host, try_to_host, (From&&, BackEnd&&, Ready&&, Rest&&...), "only a managed_tensor or a view needs the stream: an array states it by array_traits<T>::ready_on; for a raw struct, pass from_dlpack(raw) as the first argument",
+    template <class From, class BackEnd, class Ready, class... Rest>
+        requires(detail::may_export<From> && !std::same_as<std::remove_cvref_t<From>, managed_tensor> &&
+                 back_end<std::remove_reference_t<BackEnd>> && std::same_as<std::remove_cvref_t<Ready>, stream_token>));
 FERRY_DELETED_BOTH(to_host, try_to_host, (tensor_view const&, BackEnd&&), "pass the stream on which the data is ready, or ferry::already_ready if no work is pending",
     template <class BackEnd> requires back_end<std::remove_reference_t<BackEnd>>);
 FERRY_DELETED_BOTH(to_host, try_to_host, (tensor_view const&), "a view owns no memory that a tensor could share: pass a back end and a stream for a copy", inline);
