@@ -1,4 +1,4 @@
-// expect: streams are n(ot|either) integers.* pass stream_token::.*, or \{\} for no stream
+// expect: streams are (not|neither) integers.* pass stream_token::.*, or \{\} for no stream
 // also: try_to_dlpack
 // A stream without a family (R44, R45), in the braces of the request.
 #include <ferry/exchange/to_dlpack.hpp>

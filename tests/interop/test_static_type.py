@@ -114,7 +114,7 @@ def test_R69_R73_the_table_of_a_static_type_exports(kind):
     raw = Versioned.from_address(out.value)
     assert describe(raw.tensor).shape == (4,)
     delete(raw)
-    with pytest.raises(TypeError, match="not of the type that defines this method"):
+    with pytest.raises(TypeError, match="not an instance of the type that defines this method"):
         FROM_OBJECT(table_of(kind).from_object)(3, byref(out))
 
 

@@ -17,7 +17,7 @@ namespace detail {
 
 /// The source location of errors that have no caller in C++. One object: the location of each function would add the
 /// name of the function to the program.
-inline constexpr auto in_python = std::source_location::current();
+FERRY_HIDDEN inline constexpr auto in_python = std::source_location::current();
 
 }  // namespace detail
 

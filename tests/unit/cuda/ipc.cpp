@@ -104,7 +104,7 @@ TEST_CASE("errors of handles have error codes of their own, with a cure") {
         support::fails(ferry::errc::stale_handle, [&] { check(e); }, {"cudaIpcOpenMemHandle", "new descriptor"});
     support::fails(ferry::errc::already_mapped, [&] { check(cudaErrorAlreadyMapped); }, {"another context"});
     support::fails(ferry::errc::same_process, [&] { check(cudaErrorDeviceUninitialized); }, {"session"});
-    support::fails(ferry::errc::unsupported_platform, [&] { check(cudaErrorNotSupported); }, {"no CUDA IPC"});
+    support::fails(ferry::errc::unsupported_platform, [&] { check(cudaErrorNotSupported); }, {"does not support CUDA IPC"});
     support::fails(ferry::errc::no_peer_access, [&] { check(cudaErrorPeerAccessUnsupported); });
     support::fails(ferry::errc::out_of_memory, [&] { check(cudaErrorMemoryAllocation); });
 }
