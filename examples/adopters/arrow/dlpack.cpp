@@ -22,7 +22,6 @@ namespace {
 
 Status to_status(ferry::error const& e) {
     switch (e.code()) {
-        case ferry::errc::dtype: return Status::TypeError(e.what());
         case ferry::errc::out_of_memory: return Status::OutOfMemory(e.what());
         case ferry::errc::device:
         case ferry::errc::no_backend: return Status::NotImplemented(e.what());
@@ -58,7 +57,7 @@ Result<std::shared_ptr<DataType>> to_arrow_type(ferry::data_type type) {
         if (type.code == ferry::type_code::uint) return unsigned_types[log_bytes]();
         if (type.code == ferry::type_code::float_ && log_bytes > 0) return real_types[log_bytes]();
     }
-    return Status::TypeError("Only integers and floating-point types of 8 to 64 bits can be imported from DLPack.");
+    return Status::Invalid("Only integers and floating-point types of 8 to 64 bits can be imported from DLPack.");
 }
 
 Status check_cpu(bool is_cpu) {
@@ -143,7 +142,7 @@ Result<DLManagedTensor*> export_legacy(std::shared_ptr<T> const& array) {
 class imported_buffer final : public MutableBuffer {
    public:
     imported_buffer(ferry::managed_tensor tensor, std::int64_t bytes)
-        : MutableBuffer{static_cast<std::uint8_t*>(tensor.view().writable_data()), bytes}, tensor_{std::move(tensor)} {
+        : MutableBuffer{const_cast<std::uint8_t*>(static_cast<std::uint8_t const*>(tensor.view().data())), bytes}, tensor_{std::move(tensor)} {
         is_mutable_ = !tensor_.is_read_only();
     }
 
