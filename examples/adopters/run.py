@@ -75,7 +75,7 @@ def main() -> int:
     source = download_nanobind()
     tests = source / "tests"
     folder = build("nanobind", f"-DADOPTER_SOURCE={source}")
-    counts = [test("nanobind", folder, [tests / "test_ndarray.py", tests / "common.py", tests / "conftest.py"], {})]
+    counts = [test("nanobind", folder, [tests / "test_ndarray.py", tests / "common.py", tests / "conftest.py", HERE / "nanobind/test_capsules.py"], {})]
     folder = build("arrow", f"-DADOPTER_ARROW={ARROW}")
     library = {"LD_PRELOAD": str(folder / "libdlpack_on_ferry.so")}
     counts.append(test("arrow", folder, [ARROW / "tests/test_dlpack.py", HERE / "arrow/test_read_only.py"], library))

@@ -59,6 +59,7 @@ NAMESPACE_END(detail)
 NAMESPACE_END(NB_NAMESPACE)
 
 template <> struct ferry::array_traits<nanobind::detail::ndarray_handle> {
+    static constexpr bool lend_read_only = true;  // as nanobind does
     static ferry::tensor_view view(nanobind::detail::ndarray_handle const &th) noexcept { return th.view(); }
     static auto share(nanobind::detail::ndarray_handle const &th) noexcept {
         return nanobind::detail::ndarray_reference(const_cast<nanobind::detail::ndarray_handle *>(&th));
@@ -67,6 +68,7 @@ template <> struct ferry::array_traits<nanobind::detail::ndarray_handle> {
     static ferry::stream_token ready_on(nanobind::detail::ndarray_handle const &) noexcept { return ferry::already_ready; }
 };
 template <> struct ferry::array_traits<nanobind::detail::ndarray_reference> {
+    static constexpr bool lend_read_only = true;
     static ferry::tensor_view view(nanobind::detail::ndarray_reference const &r) noexcept { return r.get()->view(); }
 };
 
@@ -76,9 +78,14 @@ NAMESPACE_BEGIN(detail)
 namespace py = ferry::python;
 
 template <bool Versioned> PyObject *ndarray_handle::make_capsule() {
-    ferry::share_only_back_end sharing;
-    ferry::request const req{.max_version = Versioned ? ferry::version::current : ferry::version::legacy};
-    return py::detail::export_array_capsule(*this, view(), req, ferry::already_ready, sharing);
+    try {
+        ferry::share_only_back_end sharing;
+        ferry::request const req{.max_version = Versioned ? ferry::version::current : ferry::version::legacy};
+        return py::detail::export_array_capsule(*this, view(), req, ferry::already_ready, sharing);
+    } catch (...) {  // the caller is noexcept
+        py::translate_exception();
+        return nullptr;
+    }
 }
 
 static PyObject *nb_ndarray_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {

@@ -11,10 +11,11 @@ static ferry::contiguity order_of(char order) {
 
 /// Imports an object with a DLPack method or the buffer protocol, or through the function to_dlpack() of its library.
 static ferry::managed_tensor import_tensor(nb_internals *p, PyObject *src, bool ro) noexcept {
-    // Libraries export an unversioned capsule faster, but not for read-only arrays.
+    // Libraries export an unversioned capsule faster, but not for read-only arrays. Such a capsule has no flags.
+    constexpr ferry::flags unversioned = ferry::flags::none;
     static constexpr ferry::request requests[] = {{.max_version = ferry::version::legacy}, {}};
     for (int i = ro ? 0 : 1; i < 2; ++i) {
-        auto got = py::try_from_python<ferry::managed_tensor>(src, requests[i], ferry::share_only);
+        auto got = py::try_from_python<ferry::managed_tensor>(src, requests[i], ferry::share_only, nullptr, unversioned);
         if (got)
             return *std::move(got);
         if (got.error().code() == ferry::errc::argument)  // no protocol
@@ -25,7 +26,7 @@ static ferry::managed_tensor import_tensor(nb_internals *p, PyObject *src, bool 
             return py::from_buffer(src);
         if (char const *pkg = importers[detect_framework(p, Py_TYPE(src))].to_dlpack_pkg) {
             object capsule = obj_call(p, str_getattr(p, module_::import_(pkg), "to_dlpack"), handle(src));
-            return py::from_capsule(capsule.ptr());
+            return py::from_capsule(capsule.ptr(), unversioned);
         }
     } catch (...) {
         PyErr_Clear();
@@ -55,11 +56,6 @@ NB_NOINLINE static ndarray_handle *import_converted(nb_internals *p, PyObject *s
 
 static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const ndarray_config &cfg, bool convert,
                                            cleanup_list *cleanup) noexcept {
-    ferry::managed_tensor tensor = import_tensor(p, src, cfg.ro);
-    if (!tensor)
-        return nullptr;
-    ferry::tensor_view const v = tensor.view();
-
     // Device, access and shape are not converted.
     ferry::constraints const fixed{
         .rank = cfg.ndim,
@@ -67,19 +63,30 @@ static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const
         .device = static_cast<ferry::device_type>(cfg.device_type),
         .is_writable = !cfg.ro,
     };
+    bool const has_dtype = cfg.dtype != dlpack::dtype(), is_capsule = PyCapsule_CheckExact(src);
+    auto const dtype_for = [&](ferry::tensor_view const &v) { return has_dtype ? std::bit_cast<ferry::data_type>(cfg.dtype) : v.dtype(); };
+    auto const fits = [&](ferry::tensor_view const &v) { return v.dtype() == dtype_for(v) && v.is_contiguous(order_of(cfg.order)); };
+    if (is_capsule) {  // another overload may accept it: it is consumed only if this one does
+        auto const v = py::view_in_capsule(src, ferry::flags::none);
+        if (!v || !fixed.matches(*v) || !fits(*v))
+            return nullptr;
+    }
+
+    ferry::managed_tensor tensor = import_tensor(p, src, cfg.ro);
+    if (!tensor)
+        return nullptr;
+    ferry::tensor_view const v = tensor.view();
     if (!fixed.matches(v))
         return nullptr;
-
-    bool const has_dtype = cfg.dtype != dlpack::dtype();
-    ferry::data_type const dtype = has_dtype ? std::bit_cast<ferry::data_type>(cfg.dtype) : v.dtype();
-    if (v.dtype() != dtype || !v.is_contiguous(order_of(cfg.order))) {
-        if (!convert || PyCapsule_CheckExact(src) || v.dtype().lanes != 1 || (has_complex_elements(v.dtype()) && !has_complex_elements(dtype)))
+    if (!fits(v)) {
+        auto const dtype = dtype_for(v);
+        if (!convert || is_capsule || v.dtype().lanes != 1 || (has_complex_elements(v.dtype()) && !has_complex_elements(dtype)))
             return nullptr;
         return import_converted(p, src, cfg, dtype, cleanup);
     }
 
     scoped_pymalloc<ndarray_handle> memory;
-    PyObject *self = PyCapsule_CheckExact(src) ? nullptr : Py_NewRef(src);
+    PyObject *self = is_capsule ? nullptr : Py_NewRef(src);
     auto const &seen = reinterpret_cast<dlpack::dltensor const &>(tensor.get()->dl_tensor);
     auto *th = new (memory.release()) ndarray_handle(seen, cfg.ro, nullptr, self, std::move(tensor));
     if (!th->seen.strides && v.rank() > 0) {
