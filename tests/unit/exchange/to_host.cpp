@@ -47,7 +47,7 @@ TEST_CASE("R43: a tensor in device memory without a stream is refused and unchan
     p.on(2);
     auto tensor = ferry::from_dlpack(&p.raw);
     fails(errc::stream, [&] { (void)ferry::to_host(std::move(tensor)); },
-          {"is ready is unknown", "with a back end and the stream or ferry::already_ready"});
+          {"is ready is unknown", "with a back end and either that stream or ferry::already_ready"});
     CHECK(static_cast<bool>(tensor));
     sim_system sim{device_type::cuda};
     counting_producer q{data, float32, {2}};
