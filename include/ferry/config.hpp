@@ -93,9 +93,9 @@
     __VA_ARGS__ void try_name parameters FERRY_DELETED(cure)
 #endif
 
-// For deleted overloads that only Clang needs. If initialising a member of a braced argument would require a deleted
-// conversion, Clang ignores the overload with that parameter and selects the deleted overload. GCC selects the former,
-// and reports the deleted conversion.
+// For deleted overloads that only Clang needs. If a braced argument would initialise a member of an overload's
+// parameter through a deleted conversion, Clang discards that overload and selects the deleted one. GCC selects that
+// overload, and reports the deleted conversion.
 #if defined(__clang__)
 #define FERRY_DELETED_BRACED(...) FERRY_DELETED_BOTH(__VA_ARGS__)
 #else

@@ -89,8 +89,9 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 }  // namespace detail
 
 /// Copies scattered pieces of device, pinned or managed memory with one call to cudaMemcpyBatchAsync. This takes less
-/// than half as long as copying each piece with cudaMemcpyAsync (docs/cuda.md, "Measurements"), as the call does with a
-/// CUDA Toolkit before 12.8; for many small pieces, `pack_pieces` (pack.hpp) is faster.
+/// than half as long as copying each piece with cudaMemcpyAsync (docs/cuda.md, "Measurements"). With a CUDA Toolkit
+/// before 12.8, this function copies each piece with cudaMemcpyAsync. For many small pieces, `pack_pieces` (pack.hpp)
+/// is faster.
 ///
 /// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The driver does
 /// not accept the legacy default stream for a batch. If `on` is that stream, the batch runs on a stream created for the

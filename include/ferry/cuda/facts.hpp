@@ -17,8 +17,8 @@ namespace ferry::inline v0::cuda {
 /// \param p      any address
 /// \param where  source location reported by errors
 /// \return       cpu for pageable memory; cuda_host, cuda_managed or cuda with the id of the device
-/// \throws error  errc::device for memory of a context other than the primary context of its device, which is memory
-///                that the runtime cannot use; errc::no_driver; errors of CUDA
+/// \throws error  errc::device for memory of a context other than the primary context of its device, which ferry does
+///                not support; errc::no_driver; errors of CUDA
 [[nodiscard]] inline device device_of_pointer(void const* p,
                                               std::source_location where = std::source_location::current()) {
     cudaPointerAttributes facts{};

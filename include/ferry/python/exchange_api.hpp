@@ -216,14 +216,14 @@ struct FERRY_HIDDEN exchange_table {
 }  // namespace detail
 
 /// Returns a capsule with the exchange table of an array type, the value of the attribute `__dlpack_c_exchange_api__`
-/// of a Python type (R69). Set the attribute before the first use of the type: for a static type in `tp_dict` before
-/// PyType_Ready, in Cython in the body of the class, and for a mutable type with PyObject_SetAttrString.
+/// of a Python type (R69). Set the attribute before the first use of the type. For a static type, add it to `tp_dict`
+/// before PyType_Ready; in Cython, assign it in the body of the class; for a mutable type, call PyObject_SetAttrString.
 ///
 /// Requires the GIL and the main interpreter, because the table exists until the process ends.
 ///
 /// \tparam T        array type whose array_traits has view, share and adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only
-/// \tparam Context  type of the context: PyTypeObject, void or another type
+/// \tparam Context  type of `*context`; void if `wrap` has no second parameter
 /// \param unwrap    captureless lambda: `unwrap(PyObject*)` returns the T in an object; see `unwraps`. If the lambda
 ///                  returns by value, dltensor_from_py_object_no_sync of the table is NULL (R75)
 /// \param wrap      captureless lambda: `wrap(T&&)` or `wrap(T&&, Context*)` returns a new object; see `wraps`
