@@ -117,8 +117,8 @@ def page(measured):
         part += [
             "The next table shows copies from the device to pinned memory, to pageable memory that has been touched or is newly allocated (fresh), and to managed\n"
             "memory. The ratio to a plain CUDA copy of the same size is in brackets. For contiguous and transposed tensors, the plain copy is a copy of one\n"
-            "contiguous block. For pieces of 4 KiB with gaps of 4 KiB (256 bytes in the column 4 KiB), it is cudaMemcpy2D. A plain copy to newly allocated memory\n"
-            "includes the allocation.\n",
+            "contiguous block. For pieces of 4 KiB with gaps of 4 KiB, it is cudaMemcpy2D; in the column 4 KiB, pieces and gaps have 256 bytes. A plain copy to\n"
+            "newly allocated memory includes the allocation.\n",
             matrix(by["matrix"], "down"),
             "Copies to the device, in the same form:\n",
             matrix(by["matrix"], "up"),
