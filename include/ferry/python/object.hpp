@@ -87,6 +87,9 @@ class owned_object {
         Py_INCREF(borrowed);
         return owned_object{borrowed};
     }
+    /// Takes the reference of another owner.
+    ///
+    /// \param other  owner; empty afterwards
     owned_object(owned_object&& other) noexcept : object_{std::exchange(other.object_, nullptr)} {}
     owned_object& operator=(owned_object&& other) noexcept {
         std::swap(object_, other.object_);

@@ -17,7 +17,7 @@
 
 namespace {
 
-/// Shared storage that a resize replaces, as a vector's elements are: who holds a view of the old ones reads freed
+/// Shared storage that a resize replaces, like the elements of a vector. A view of the old elements refers to freed
 /// memory.
 struct growing_array {
     std::shared_ptr<std::vector<float>> values;
