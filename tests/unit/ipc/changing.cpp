@@ -1,11 +1,11 @@
 // Columns in memory that another process writes during their validation and their copy.
 #include <ferry/column.hpp>
 
+#include <support/pages.hpp>
 #include <support/process.hpp>
 
 #include <doctest/doctest.h>
 
-#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include <atomic>
@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <vector>
 
 using ferry::column_buffer;
@@ -23,19 +22,20 @@ using ferry::column_parts;
 
 namespace {
 
-/// Shared pages of which the last is inaccessible. `place(n)` returns n bytes that end where a page ends, so that an
-/// access behind them ends the test.
+/// Pages that a forked process shares, every second one inaccessible. `place(values)` copies the values to the end of a
+/// page, so that an access behind them ends the test.
 class shared_pages {
    public:
     shared_pages() {
-        void* const at = ::mmap(nullptr, (2 * count) * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (at == MAP_FAILED) throw std::bad_alloc{};
-        begin_ = static_cast<std::byte*>(at);
-        for (std::size_t i = 0; i < count; ++i) ::mprotect(begin_ + (2 * i + 1) * page, page, PROT_NONE);
+        for (std::size_t i = 0; i < count; ++i)
+            support::protect_pages(begin_ + (2 * i + 1) * page, page, support::page_access::none);
     }
     shared_pages(shared_pages const&) = delete;
     shared_pages& operator=(shared_pages const&) = delete;
-    ~shared_pages() { ::munmap(begin_, 2 * count * page); }
+    ~shared_pages() {
+        support::unmap_pages(begin_, 2 * count * page);
+        support::close_page_file(file_);
+    }
 
     template <class T>
     [[nodiscard]] T* place(std::vector<T> const& values) {
@@ -46,8 +46,10 @@ class shared_pages {
     }
 
    private:
-    static constexpr std::size_t page = 4096, count = 4;
-    std::byte* begin_;
+    static constexpr std::size_t count = 4;
+    std::size_t const page = support::page_size();
+    support::page_file const file_ = support::make_page_file(2 * count * page);
+    std::byte* const begin_ = support::map_pages(file_, 2 * count * page);
     std::size_t used_ = 0;
 };
 
