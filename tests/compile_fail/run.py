@@ -2,8 +2,8 @@
 
 usage: run.py FILE COMPILER [FLAG...]
 The file's first lines are `// expect: REGEX`; each must match the output of the compiler. The first one is the cure: it must
-match one of the first five lines, counted from the first error, without the lines of the include stack. `// within: LINES`
-states another number. nvcc's output is not counted. `// lines: NUMBER` limits the lines of the whole output. A line `// with: FLAG...` after them has flags for the first
+match one of the first five lines, counted from the first error, without the lines of the include stack. nvcc's output is not
+counted. `// lines: NUMBER` limits the lines of the whole output. A line `// with: FLAG...` after them has flags for the first
 compilation; then the first error must match the first line. A line `// also: try_NAME` repeats the first compilation with
 try_NAME in place of NAME.
 """
@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 import tempfile
+
+SCREEN = 5  # lines
 
 
 def compile_file(source, command):
@@ -50,8 +52,6 @@ def main():
     expected = expectations(text)
     given = re.search(r"^// with: (.*)", text, re.MULTILINE)
     flags = given[1].split() if given else []
-    stated = re.search(r"^// within: (\d+)$", text, re.MULTILINE)
-    within = int(stated[1]) if stated else 5
     limit = re.search(r"^// lines: (\d+)$", text, re.MULTILINE)
     if not expected:
         sys.exit(f"{source}: the first line must be `// expect: REGEX`")
@@ -76,8 +76,8 @@ def main():
         failures += [f"the compiler did not say: {pattern}" for pattern in missing]
         screen = first_screen(output)
         at = next((i for i, line in enumerate(screen, 1) if re.search(expected[0], line)), None)
-        if not source.endswith(".cu") and at is not None and at > within:
-            failures.append(f"the cure is on line {at} after the first error, expected at most {within}: {expected[0]}")
+        if not source.endswith(".cu") and at is not None and at > SCREEN:
+            failures.append(f"the cure is on line {at} after the first error, expected at most {SCREEN}: {expected[0]}")
             missing.append(expected[0])
         if limit and len(output.splitlines()) > int(limit[1]):
             failures.append(f"the compiler printed {len(output.splitlines())} lines, expected at most {limit[1]}")
