@@ -19,6 +19,8 @@
 #error "ferry needs GCC 12 or newer: select one; with CMake, set CMAKE_CXX_COMPILER"
 #endif
 
+#include <ferry/version.hpp>
+
 #include <version>
 
 // Deletes an overload, with a message that states the fix. Compilers print the message in C++26; Clang 19 or newer also

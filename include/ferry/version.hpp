@@ -7,3 +7,10 @@
 
 // For comparisons: 0.1.0 is 100, 1.2.3 is 10203.
 #define FERRY_VERSION (FERRY_VERSION_MAJOR * 10000 + FERRY_VERSION_MINOR * 100 + FERRY_VERSION_PATCH)
+
+// The inline namespace of all names, for the version of the binary interface. A framework that compiles a copy of ferry
+// into a library may define a name of its own before the first include, so that its functions are not merged with those
+// of another version of ferry in the same library.
+#ifndef FERRY_ABI_NAMESPACE
+#define FERRY_ABI_NAMESPACE v0
+#endif

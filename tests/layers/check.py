@@ -57,13 +57,6 @@ LONG, TOO_LONG = 150, 300
 WIDE = 120  # columns, as .clang-format has it; messages are not broken
 
 
-def epoch(root):
-    """The inline namespace of this version's binary interface: its name follows the major version."""
-    version = root / "version.hpp"
-    text = version.read_text(encoding="utf-8") if version.is_file() else "#define FERRY_VERSION_MAJOR 0"
-    return "v" + re.search(r"#define FERRY_VERSION_MAJOR (\d+)", text)[1]
-
-
 def layer(path):
     return path.split("/")[0] if "/" in path else ""
 
@@ -86,9 +79,9 @@ def may_include(includer, included):
     return own in CORE and other in CORE and CORE.index(other) < CORE.index(own)
 
 
-def check_line(path, line, inline):
-    if (match := NAMESPACE.match(line)) and not re.match(rf"::inline {inline}\b", match[1]):
-        yield f"opens ferry without its binary interface: write `namespace ferry::inline {inline}`"
+def check_line(path, line):
+    if (match := NAMESPACE.match(line)) and not re.match(r"::inline FERRY_ABI_NAMESPACE\b", match[1]):
+        yield "opens ferry without its binary interface: write `namespace ferry::inline FERRY_ABI_NAMESPACE`"
     if match := DEFINE.match(line):
         if not match[1].startswith(("FERRY_", ASKED_FOR_ALL.get(path, "FERRY_"))) and (path, match[1]) not in ASKED_FOR:
             yield f"defines {match[1]}: only FERRY_ macros"
@@ -110,7 +103,7 @@ def check_line(path, line, inline):
         yield f"includes <{target}> without saying why on the same line"
 
 
-def check_header(path, text, inline):
+def check_header(path, text):
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("// mutant: ")]
     known = layer(path) in CORE + BACK_ENDS or path in BOTTOM or path in UMBRELLAS
     if not known:
@@ -122,7 +115,7 @@ def check_header(path, text, inline):
     for number, line in enumerate(lines, 1):
         if len(line) > WIDE and '"' not in line and "// clang-format off" not in lines[number - 2]:
             yield f"{path}:{number}: {len(line)} columns; {WIDE} are the most"
-        for problem in check_line(path, line, inline):
+        for problem in check_line(path, line):
             yield f"{path}:{number}: {problem}"
 
 
@@ -155,11 +148,11 @@ def check_operations(texts):
 
 def check_tree(include):
     root = include / "ferry"
-    graph, problems, warnings, inline, texts = {}, [], [], epoch(root), {}
+    graph, problems, warnings, texts = {}, [], [], {}
     for file in sorted([*root.rglob("*.hpp"), *root.rglob("*.cuh")]):
         path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
         texts[path] = text
-        problems += check_header(path, text, inline)
+        problems += check_header(path, text)
         found = [match[1] for match in map(INCLUDES.match, text.splitlines()) if match]
         graph[path] = [target.removeprefix("ferry/") for target in found if target.startswith("ferry/")]
         if not graph[path] and path not in {"version.hpp", "config.hpp"} and "// length: generated" not in text:
@@ -193,10 +186,9 @@ PLANTED = {
     "no config": ("base/a.hpp", "#include <cstdint>", "without <ferry/config.hpp>"),
     "a foreign macro": ("base/a.hpp", "#define NOT_OURS 1", "only FERRY_"),
     "a compiler test": ("base/a.hpp", "#if defined(__clang__)", "only config.hpp"),
-    "a name outside the binary interface": ("base/a.hpp", "namespace ferry {", "write `namespace ferry::inline v0`"),
-    "a layer outside of it": ("cuda/a.hpp", "namespace ferry::cuda {", "write `namespace ferry::inline v0`"),
-    "an old binary interface": ("base/a.hpp", "namespace ferry::inline v00::cuda {", "write `namespace ferry::inline v0`"),
-    "a new major version": ("version.hpp", "#define FERRY_VERSION_MAJOR 1\nnamespace ferry::inline v0 {", "inline v1`"),
+    "a name outside the binary interface": ("base/a.hpp", "namespace ferry {", "write `namespace ferry::inline FERRY_ABI_NAMESPACE`"),
+    "a layer outside of it": ("cuda/a.hpp", "namespace ferry::cuda {", "write `namespace ferry::inline FERRY_ABI_NAMESPACE`"),
+    "a fixed binary interface": ("base/a.hpp", "namespace ferry::inline v0::cuda {", "write `namespace ferry::inline FERRY_ABI_NAMESPACE`"),
     "an unknown folder": ("misc/a.hpp", "", "not in a folder"),
     "a missing header": ("base/a.hpp", "#include <ferry/base/none.hpp>", "does not exist"),
     "a long header": ("base/a.hpp", "\n" * TOO_LONG, "lines, and no"),
@@ -208,7 +200,7 @@ PLANTED = {
 ALLOWED = {
     "base/a.hpp": "#include <ferry/config.hpp>\n#include <atomic> // reference counts cross threads",
     "ipc/a.hpp": "#include <ferry/config.hpp>\n#include <unistd.h>",
-    "base/b.hpp": "#include <ferry/config.hpp>\nnamespace ferry::inline v0::detail {\nusing namespace ferry::wire;",
+    "base/b.hpp": "#include <ferry/config.hpp>\nnamespace ferry::inline FERRY_ABI_NAMESPACE::detail {\nusing namespace ferry::wire;",
     "config.hpp": "#if defined(__GNUC__)\n#endif\n#define FERRY_X 1",
     "python/cuda_a.hpp": "#include <ferry/cuda/b.hpp>",
     "cuda/b.hpp": "#include <ferry/base/a.hpp>\n#include <memory>",

@@ -16,7 +16,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Layout of a dense Eigen object: two dimensions, or one for compile-time vectors.
@@ -121,4 +121,4 @@ template <class T>
     return map{v.data(), v.extent(0), v.extent(1), strides{v.stride(0), v.stride(1)}};
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

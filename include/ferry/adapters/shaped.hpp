@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Describes the arrays of a library. The adapter headers specialise it.
 ///
@@ -207,4 +207,4 @@ struct array_traits<shaped<Owner>> : detail::ownership_of_shaped<Owner>,
                                      detail::adoption_of_shaped<Owner>,
                                      detail::allocation_of_shaped<Owner> {};
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>  // strides for from_blob
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// A PyTorch scalar type and the corresponding DLPack data type.
@@ -253,4 +253,4 @@ struct array_traits<at::Tensor> {
     }
 };
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -19,7 +19,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Returns the device of an array. The id of memory without ids is -1 by convention, and 0 here.
@@ -168,4 +168,4 @@ inline void to_arrow(column const& c, ArrowDeviceArray* out,
     *out = detail::make_device_array(c.view(), c.owner(), nullptr);
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

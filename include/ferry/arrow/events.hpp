@@ -6,7 +6,7 @@
 
 #include <concepts>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// A movable object that owns an event. `get()` returns the pointer for `ArrowDeviceArray::sync_event`, for CUDA a
 /// cudaEvent_t*, which is valid until the object is destroyed. It may be destroyed on any thread.
@@ -32,4 +32,4 @@ concept arrow_event_back_end = requires(B& b, void* event, device d, stream_toke
     { b.record_event(d, on) } -> owned_arrow_event;
 };
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -13,7 +13,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// The tree of an import, whose buffers the foreign array keeps alive.
@@ -72,4 +72,4 @@ inline void release_schema(ArrowSchema* schema) noexcept {
     return made;
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

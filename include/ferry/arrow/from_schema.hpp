@@ -17,7 +17,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// A schema that arrow_check has validated, as the source of an empty column.
@@ -64,4 +64,4 @@ class schema_source {
     return detail::column_access::make(std::move(tree));
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

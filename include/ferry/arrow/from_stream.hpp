@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>  // the chunks
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// The error of a stream, with the whole text of the stream, such as the traceback of a Python producer. The middle of
 /// a text of more than 16 KiB is omitted. Copies do not throw.
@@ -150,4 +150,4 @@ class arrow_reader {
     return chunks;
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

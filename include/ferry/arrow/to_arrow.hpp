@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// The offsets of an empty column that has none.
@@ -128,4 +128,4 @@ inline void to_arrow_schema(column_view c, ArrowSchema* out,
     *out = made;
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>  // the chunks
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Merges the flags of a chunk into a schema and its children, as `concat` does.
@@ -139,4 +139,4 @@ inline void to_arrow_stream(std::vector<column> chunks, ArrowArrayStream* out,
     to_arrow_stream(std::move(chunks), type, out, where);
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

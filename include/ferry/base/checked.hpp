@@ -6,7 +6,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Computes `out = a * b`.
 ///
@@ -30,4 +30,4 @@ template <std::integral T>
     return !__builtin_add_overflow(a, b, &out);
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

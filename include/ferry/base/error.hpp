@@ -8,7 +8,7 @@
 #include <exception>
 #include <source_location>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Error codes. Programs should compare the code; the text of an error is for users and may change.
 enum class errc : int {
@@ -250,4 +250,4 @@ namespace detail {
 
 }  // namespace detail
 #endif
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -13,7 +13,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// A contiguous container of integers of any type, or the extents of an mdspan. Iterators are not required.
@@ -216,4 +216,4 @@ template <int MaxRank>
         "ferry::element_strides", where, [&](detail::reporter r) { return detail::element_strides(bytes, item_bytes, r); });
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

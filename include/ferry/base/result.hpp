@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// The result of a `try_` function: a value, or the error that the function without `try_` throws.
 ///
@@ -176,4 +176,4 @@ template <class R>
 using value_of = typename result_value<R>::type;
 
 }  // namespace detail
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <type_traits>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// A type of extents and strides: an integer of at most 64 bits, but not bool or a character type. Includes signed char
@@ -295,4 +295,4 @@ constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcep
     return true;
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -13,7 +13,7 @@
 struct CUstream_st;
 struct ihipStream_t;
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Identifies the stream of an exchange (R43–R46): no stream, no synchronisation, the legacy default stream, the
 /// per-thread default stream, or a stream handle. The last three belong to a family of devices: CUDA, ROCm, or another
@@ -276,4 +276,4 @@ class stream_token {
 /// The token for data without pending work. Every stream and the host may use such data immediately.
 inline constexpr stream_token already_ready = stream_token::no_sync();
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>  // one entry for each chunk
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// The tree of a plan whose arena begins at `begin` and belongs to `owner`.
@@ -119,5 +119,5 @@ template <memory_space Space = host_space>
                                    [&](detail::reporter) { return concat(chunks, std::move(space), where); });
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE
 #endif

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// An integer of 32, 64, 128 or 256 bits, as a decimal is stored: two's complement, little-endian; the value is it
 /// times 10^-scale, and the scale is the column's (column_type::scale).
@@ -45,4 +45,4 @@ struct month_day_nano {
     friend constexpr bool operator==(month_day_nano const&, month_day_nano const&) = default;
 };
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

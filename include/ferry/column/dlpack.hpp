@@ -23,7 +23,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// The tensors of a column. Each of them owns its memory.
 struct column_tensors {
@@ -174,4 +174,4 @@ FERRY_DELETED_BOTH(to_tensor, try_to_tensor, (column const&, Other&&, Rest&&...)
     template <class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Returns the DLPack data type of integers, floats, dates, times, durations and months; the last four are stored as
 /// integers. Nothing for other types, such as booleans, which are stored as bits, and decimals.
@@ -36,4 +36,4 @@ namespace ferry::inline v0 {
     }
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

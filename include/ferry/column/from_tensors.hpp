@@ -23,7 +23,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Returns Arrow's format of a data type; empty if there is none.
@@ -182,4 +182,4 @@ FERRY_DELETED_BOTH(from_tensors, try_from_tensors, (managed_tensor, std::optiona
     template <class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

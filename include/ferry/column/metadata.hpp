@@ -14,7 +14,7 @@
 #include <string>  // result of the builder
 #include <string_view>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// A key-value pair. Keys may repeat; values are bytes.
 struct metadata_entry {
@@ -198,4 +198,4 @@ class metadata_builder {
     std::int32_t pairs_ = 0;
 };
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// One node of a new column, for make_column. An aggregate whose order of members is stable. Owns nothing.
 ///
@@ -55,4 +55,4 @@ class parts_source {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -24,7 +24,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Memory of an arena, and what a queued copy may still read to fill it.
@@ -172,5 +172,5 @@ struct column_move {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE
 #endif

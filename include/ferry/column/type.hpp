@@ -14,7 +14,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Arrow's data types, without their parameters. A dictionary-encoded column has the type of its indices.
 enum class type_id : std::uint8_t {
@@ -274,4 +274,4 @@ struct union_children {
     return id == type_id::string || id == type_id::large_string || id == type_id::string_view;
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// The extent of a validation.
 enum class validation : std::uint8_t {
@@ -53,4 +53,4 @@ inline void validate(column_view c, validation how = validation::structure,
                                  [&](detail::reporter r) { return detail::check_column(c, how, r); });
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -17,7 +17,7 @@
 #include <span>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// A C++ type of column items: `bool`; integers and floats, also for dates, times, durations and months; a type with a
 /// dtype_of of the same width, such as a half; `decimal<Bits>`, `day_time`, `month_day_nano`; `std::string_view` for
@@ -216,4 +216,4 @@ auto column_view::try_values(std::source_location where) const {
     return column_values<T>::try_make(*this, {}, where);
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -18,7 +18,7 @@
 #include <span>
 #include <string_view>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 class column_view;
 
@@ -329,4 +329,4 @@ inline std::int64_t count_nulls(column_view const& c, reporter r) {
 }
 
 }  // namespace detail
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

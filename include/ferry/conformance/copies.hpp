@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline v0::conformance::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
 
 template <class Array>
 outcome check_copy(box<Array>& a, sample const& s) {
@@ -132,4 +132,4 @@ void check_copies(Make& make, produced const& made, Recorder& record) {
     });
 }
 
-}  // namespace ferry::inline v0::conformance::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0::conformance::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
 
 /// Whether some arrays of the type can be exported by move without a copy (D13).
 template <class Array>
@@ -152,4 +152,4 @@ void check_exports(Make& make, Recorder& record) {
     record("R15", "legacy_read_only", [&] { return for_each_read_only<Array>(make, check_legacy<Array>); });
 }
 
-}  // namespace ferry::inline v0::conformance::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail

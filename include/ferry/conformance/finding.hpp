@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <exception>
 
-namespace ferry::inline v0::conformance {
+namespace ferry::inline FERRY_ABI_NAMESPACE::conformance {
 
 /// Verdict on one rule. The rule is kept or broken, does not apply to the type or the maker, or was not examined
 /// because the kit cannot read the elements.
@@ -90,4 +90,4 @@ class recorder {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline v0::conformance
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// The allocation of device memory that contains an address.
 struct allocation {
@@ -117,4 +117,4 @@ template <class Find = decltype(&find_range)>
     return a;
 }
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

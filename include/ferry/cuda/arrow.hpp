@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Owns an event, and provides the `cudaEvent_t*` that `ArrowDeviceArray::sync_event` stores for CUDA devices.
 class arrow_event {
@@ -69,4 +69,4 @@ struct arrow_back_end : system_back_end {
 /// Instance of the back end, for from_arrow and to_arrow.
 inline constexpr arrow_back_end arrow{};
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -14,7 +14,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Imports device memory from a handle that cudaIpcGetMemHandle returned. CuPy, Numba and other frameworks export such
 /// handles.
@@ -62,4 +62,4 @@ namespace ferry::inline v0::cuda {
     return make_managed(std::move(memory), view, flags::none, version::current, where);
 }
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

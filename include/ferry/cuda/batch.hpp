@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -114,4 +114,4 @@ inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::queue_on(b, on, [&] { return stream_token{other}; });
 }
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

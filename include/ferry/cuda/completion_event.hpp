@@ -15,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// One interprocess event for all work on a mapping, on any number of streams. A stream of this object waits for each
 /// of them, and the event is recorded on that stream: the latest record covers all earlier ones, so one handle
@@ -69,4 +69,4 @@ class completion_event {
     std::optional<stream> joined_;
 };
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

@@ -38,7 +38,7 @@
 #include <thread>
 #include <utility>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Pointer to a function that executes a plan with kernels on a stream of the current device, such as
 /// `ferry::cuda::pack`.
@@ -445,4 +445,4 @@ class copier {
     detail::small_buffers small_;
 };
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Throws unless a CUDA call succeeded, and reports cudaErrorInvalidValue as errc::device. Use it for calls that return
 /// this error for a nonexistent device; the other arguments of the call must be valid.
@@ -54,4 +54,4 @@ class device_guard {
     bool changed_ = false;
 };
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <source_location>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// The UUID of a device, which, unlike its ordinal, identifies the device in every process.
 using device_uuid = std::array<std::uint8_t, 16>;
@@ -53,4 +53,4 @@ using device_uuid = std::array<std::uint8_t, 16>;
         text << " is not among the " << count << " devices of this process: check CUDA_VISIBLE_DEVICES", where);
 }
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

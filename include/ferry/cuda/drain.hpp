@@ -4,7 +4,7 @@
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/error.hpp>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// Synchronises a stream if the scope is left before `done` is called, that is, by an exception. Must be declared after
 /// the memory that work on the stream uses, so that the work has run before the memory is freed. Also repeats a failed
@@ -27,4 +27,4 @@ class drain {
     bool is_done_ = false;
 };
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

@@ -6,7 +6,7 @@
 
 #include <source_location>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 namespace detail {
 
 /// Whether the error is sticky: the context is corrupt or destroyed, and every later CUDA call in the process fails.
@@ -100,4 +100,4 @@ inline void check(cudaError_t e, char const* call, std::source_location where = 
         detail::fail(e, call, where);
 }
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

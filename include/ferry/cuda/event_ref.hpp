@@ -10,7 +10,7 @@
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/stream.hpp>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 namespace detail {
 
 /// Makes later work on `on` wait for an event of any device. Without a stream, blocks the host until the event has
@@ -49,4 +49,4 @@ class event_ref {
     cudaEvent_t handle_;
 };
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -8,7 +8,7 @@
 #include <optional>
 #include <source_location>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Queries the driver for the device of the memory at an address. This device may differ from the device in a DLTensor
 /// (R38). For pinned and managed memory, its id may differ from the id in an export, which is 0 (R35). Does not
@@ -38,4 +38,4 @@ namespace ferry::inline v0::cuda {
     }
 }
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -34,7 +34,7 @@
 #include <variant>
 #include <vector>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Options for sharing CUDA memory. The order of the members is stable, so that designated initialisers remain valid.
 struct sharing_options {
@@ -463,4 +463,4 @@ template <class BackEnd>
     requires back_end<BackEnd>
 shareable(BackEnd&) -> shareable<BackEnd>;
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -20,7 +20,7 @@
 #include <tuple>
 #include <utility>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// An interprocess event, created by this process or opened from another process's handle. A wait refers to the latest
 /// record, by any process, at the time when the wait is queued, so the event must be recorded before another process
@@ -193,4 +193,4 @@ class ipc_events {
 
 }  // namespace detail
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

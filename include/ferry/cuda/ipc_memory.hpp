@@ -15,7 +15,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// The bytes of a cudaIpcMemHandle_t, a cudaIpcEventHandle_t or a cudaMemPoolPtrExportData.
 using ipc_handle = std::array<std::byte, 64>;
@@ -136,4 +136,4 @@ class ipc_memory {
     std::byte* base_ = nullptr;
 };
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

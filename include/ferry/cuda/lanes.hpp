@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// A lane's stream on one device, with an event for each slot. The device must be current at construction.
 struct lane_stream {
@@ -184,4 +184,4 @@ class lane_team {
     bool stopping_ = false;
 };
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

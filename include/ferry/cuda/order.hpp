@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 namespace detail {
 
 /// Makes the nodes that `to` captures later depend on all nodes that `from` has captured into the same graph. Uses no
@@ -105,4 +105,4 @@ inline void wait(stream_token on) {
     }
 }
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

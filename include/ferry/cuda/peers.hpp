@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// The pairs of devices whose peer access this thread has queried. Keyed by context ids: a device reset creates a new
 /// context, which has no peers and matches no older entry.
@@ -129,4 +129,4 @@ inline void require_peer(void const* p, char const* api) {
                          << ": use ferry::copy, which stages the copy, or a stream of cuda:" << owner);
 }
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

@@ -20,7 +20,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Owns the result of queued work, and the tensor that the work reads. `get` waits for the work, then transfers the
 /// result and releases the tensor. The destructor also waits for the work. Move-only; not thread-safe.
@@ -155,4 +155,4 @@ template <back_end BackEnd>
     return {std::move(made), std::move(source), std::move(done), on};
 }
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// A memory space of pinned memory that keeps released blocks for reuse, up to a bound. Block sizes are powers of two.
 /// Copies of this object refer to one pool, which exists until the last copy and the last buffer from the pool are
@@ -91,4 +91,4 @@ class pinned_pool {
     std::shared_ptr<state> state_;
 };
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -14,7 +14,7 @@
 #include <limits>
 #include <memory>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// A shared handle to a CUDA memory pool. The pool is destroyed with the last copy of the handle, including the copies
 /// in `pool_space` objects and their buffers. CUDA then frees the memory of the pool when its last allocation is freed.
@@ -127,4 +127,4 @@ class pool_space {
     stream_ref on_;
 };
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -22,7 +22,7 @@
 
 #include <unistd.h>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Exports a pool as a file descriptor, which must be sent to other processes over a Unix socket (SCM_RIGHTS).
 ///
@@ -208,4 +208,4 @@ using pool_memories = opened_once<imported_memory>;
 
 }  // namespace detail
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

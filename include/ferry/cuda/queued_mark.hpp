@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Represents the work queued on a stream at construction. The destructor, which may run on any thread, blocks the host
 /// until that work has completed. It does nothing after CUDA has shut down or the device has been reset. Move-only.
@@ -66,4 +66,4 @@ class queued_mark {
     detail::pooled_event event_{};
 };
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// Holds tensors that queued work still uses (R50), and releases them after that work has completed: in `poll`, on the
 /// calling thread, and in the destructor, which waits. Deleters never run on a thread that CUDA created. Thread-safe,
@@ -112,4 +112,4 @@ inline void release_after(stream_token on, reaper& by, managed_tensor&& tensor) 
     if (tensor) by.add(on.on_device(tensor.device()), std::move(tensor));  // mutant: cuda_release_device
 }
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// Memory whose release would have invalidated a capture: the legacy stream must not be used while a blocking stream of
 /// its device is being captured. Freed when memory of that device is next released.
@@ -59,4 +59,4 @@ inline void release_on_legacy(void* p, std::int32_t device_id) noexcept {
     }
 }
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

@@ -15,7 +15,7 @@
 #include <exception>
 #include <utility>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// Two packed buffers on the current device, which must be the device of the stream `on`. Slabs are packed or unpacked
 /// on `on`, and transferred on a separate stream or by lanes, so that both can overlap. Slab i uses buffer i % 2.
@@ -159,4 +159,4 @@ class slab_pipeline {
     bool is_transferring_ = false;
 };
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// A bounded pool of pinned blocks of one size. Blocks are pinned when they are first needed, and then kept, because
 /// pinning takes much longer than a copy. Thread-safe. Must outlive its blocks.
@@ -95,4 +95,4 @@ class slot_pool {
     std::size_t pinned_ = 0;
 };
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// Bounce buffers of two sizes, so that the first small copy does not pin a large buffer. They have at most `most`
 /// bytes in total; there are none when `most` is below 2 MiB. A buffer is used by one copy at a time. Thread-safe. Must
@@ -41,4 +41,4 @@ class small_buffers {
     slot_pool small_, large_;
 };
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

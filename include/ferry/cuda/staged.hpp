@@ -12,7 +12,7 @@
 #include <cstring>
 #include <exception>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// Maximum number of slots that a lane uses for a job.
 inline constexpr int most_slots = 16;
@@ -140,4 +140,4 @@ void run(staged_job& job, Link& lane) {
     }
 }
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

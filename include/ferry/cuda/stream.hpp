@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// A non-owning reference to a stream. Not constructible from integers or nullptr, which are ambiguous (R44); use
 /// `legacy_default()` or `per_thread_default()`. Converts to stream_token. Copyable; as thread-safe as a pointer.
@@ -159,4 +159,4 @@ auto on_device_of(stream_token t, Function&& f) {
 }
 
 }  // namespace detail
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

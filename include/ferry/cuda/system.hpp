@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 namespace detail {
 
 /// Throws when memory is not on the device that its DLTensor states. Memory described as cpu may be pinned or managed
@@ -153,4 +153,4 @@ struct system_back_end {
 /// Instance of the stateless back end.
 inline constexpr system_back_end system{};
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

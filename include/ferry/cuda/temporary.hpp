@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// Memory of a pool of the current device, allocated in stream order, and freed in stream order at the end of the
 /// scope. Does not block.
@@ -30,4 +30,4 @@ class temporary {
     void* p_ = nullptr;
 };
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

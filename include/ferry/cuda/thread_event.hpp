@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// The calling thread's events, one for each device and context. After a device reset, older events are not used. When
 /// the thread ends, its events are returned to `idle_events`.
@@ -96,4 +96,4 @@ inline thread_events::known_stream& known_stream(stream_token t) {
     return e;
 }
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline v0::cuda {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// A Thrust vector: device_vector, host_vector (also with pinned allocators), universal_vector or
 /// universal_host_pinned_vector. Recognised by its members. The host need not be able to access the elements.
@@ -170,7 +170,7 @@ template <element T, int Rank, access_from Access, layout Layout>
 void device_begin(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("Thrust requires contiguous device elements: use as<T, Rank, access_from::device, layout::contiguous>");
 // clang-format on
 
-}  // namespace ferry::inline v0::cuda
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
 
 template <ferry::cuda::thrust_vector Vector>
 struct ferry::array_traits<ferry::cuda::shaped<Vector>> {

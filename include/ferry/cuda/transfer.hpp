@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// The bytes that one side of a plan touches, relative to its first element.
 struct extent_of_bytes {
@@ -185,4 +185,4 @@ inline void transfer(copy_plan const& p, void* dst, device to, void const* src, 
     pieces.done();
 }
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

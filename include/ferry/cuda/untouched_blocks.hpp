@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <mutex>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// The most recently allocated blocks whose pages have not been written. A hint: a wrong entry only costs time.
 /// Thread-safe.
@@ -31,4 +31,4 @@ class untouched_blocks {
     std::size_t next_ = 0;
 };
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

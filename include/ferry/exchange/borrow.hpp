@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -222,4 +222,4 @@ FERRY_DELETED_BOTH(borrow, try_borrow, (Other&&), "unknown array type: specialis
     template <class Other> requires detail::is_unknown<Other>);
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

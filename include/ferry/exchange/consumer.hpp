@@ -14,7 +14,7 @@
 #include <concepts>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// A result type of from_dlpack<T>: managed_tensor, or an array with `adopt`. T need not be `viewable`.
 template <class T>
@@ -102,4 +102,4 @@ template <class Consumer>
 }
 
 }  // namespace detail
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
 ///
@@ -193,4 +193,4 @@ FERRY_DELETED_BRACED(from_dlpack, try_from_dlpack, (From&&, detail::wrong_reques
     template <class Consumer, class From, class... Rest>);
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

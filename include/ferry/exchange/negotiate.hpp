@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// The properties of a producer's tensor that a decision depends on.
 struct tensor_properties {
@@ -233,4 +233,4 @@ namespace detail {
     return d;
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// A producer with its own export protocol, such as a Python object: `managed_tensor ferry_export(request const&)`
 /// returns a tensor, or a result that contains one. The tensor need not satisfy the request, because from_dlpack copies
@@ -148,4 +148,4 @@ void device_of(Other&&) FERRY_DELETED("unknown array type: specialise ferry::arr
 template <detail::is_unknown Other>
 void try_device_of(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

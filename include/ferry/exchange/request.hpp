@@ -10,7 +10,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// The `copy` argument of the array API (R53).
 enum class copy_policy : std::uint8_t {
@@ -58,4 +58,4 @@ struct wrong_request {
 
 }  // namespace detail
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

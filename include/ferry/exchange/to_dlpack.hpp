@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Exports an array: shares its memory if the request and the array allow it, otherwise copies it or fails (R53).
 ///
@@ -186,4 +186,4 @@ FERRY_DELETED_BRACED(to_dlpack, try_to_dlpack, (From&&, detail::wrong_request, R
     template <class From, class... Rest>);
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

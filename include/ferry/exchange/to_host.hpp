@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Imports a tensor to the host: shares memory that the host can read, if the producer allows it, and otherwise copies
 /// (R39, R48, R53).
@@ -138,4 +138,4 @@ FERRY_DELETED_BOTH(to_host, try_to_host, (managed_tensor const&), "a managed_ten
     return try_to_dlpack(std::move(tensor), request{.device = cpu}, share_only, {}, where);
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

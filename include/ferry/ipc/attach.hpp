@@ -15,7 +15,7 @@
 #include <span>
 #include <type_traits>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Options of `attach` and `attach_column`. An aggregate whose order of members is frozen.
 struct attach_options {
@@ -75,4 +75,4 @@ template <class BackEnd>
     return ipc::attach(from, attach_options{}, b, where);
 }
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

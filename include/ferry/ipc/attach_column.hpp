@@ -19,7 +19,7 @@
 #include <utility>
 #include <variant>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Attaches a column that another process of this user shares, without a copy.
 ///
@@ -73,4 +73,4 @@ template <class BackEnd>
     return ipc::attach_column(from, attach_options{}, b, where);
 }
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

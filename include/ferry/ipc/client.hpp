@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>  // descriptors are owned
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Options of a client.
 struct client_options {
@@ -306,4 +306,4 @@ class client {
     std::vector<std::byte> incoming_ = std::vector<std::byte>(protocol::max_message);
 };
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

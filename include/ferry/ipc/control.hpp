@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Identity of a process in one word, so that a single compare-exchange claims a slot: 22 bits of process ID (the
 /// maximum of Linux), 40 bits of start time, and a flag for a process of another pid namespace than the exporter's,
@@ -224,4 +224,4 @@ class control_page {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(sizeof(control_page) <= 16384);
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>  // lists of what is read and held
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// An event for the owner of the buffers.
 struct event {
@@ -406,4 +406,4 @@ class exporter {
 };
 
 }  // namespace protocol
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -13,7 +13,7 @@
 #include <optional>
 #include <span>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Size of the handle of an event, in descriptors and in control pages, in bytes.
 inline constexpr std::size_t event_handle_bytes = 64;
@@ -93,4 +93,4 @@ concept handle_back_end = back_end<B> && requires(B& b, ferry::device d, byte_ra
     { b.open_memory(m, o) } -> opened_memory;
 };
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>  // lists of what is read and held
 
-namespace ferry::inline v0::ipc::protocol {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::protocol {
 
 /// Records which buffers an importer reads and holds, and its pending requests.
 ///
@@ -184,4 +184,4 @@ class importer {
     std::vector<message> orders_;
 };
 
-}  // namespace ferry::inline v0::ipc::protocol
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::protocol

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// A listening Unix socket. The destructor removes the file of the socket, unless it runs in a forked child or
 /// another socket has replaced the file.
@@ -159,4 +159,4 @@ class listener {
     ino_t inode_ = 0;
 };
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>  // descriptors are owned by their message
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Milliseconds of a monotonic clock. The state machines get the time as an argument.
 using instant = std::uint64_t;
@@ -319,4 +319,4 @@ struct reader {
 }
 
 }  // namespace protocol
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -15,7 +15,7 @@
 #include <string>  // names are owned
 #include <string_view>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Kind of a segment.
 enum class segment_kind : std::uint8_t {
@@ -111,4 +111,4 @@ inline std::size_t sweep(wire::origin const& me) noexcept {
     return removed;
 }
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

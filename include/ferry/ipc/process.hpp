@@ -20,7 +20,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 namespace detail {
 
 using ferry::detail::fail;
@@ -153,4 +153,4 @@ class process_watch {
     unique_fd pidfd_;
 };
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>  // descriptors are owned
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// A publication. The descriptor is opaque to the registry: bytes of ferry::wire, or any others.
 struct publication {
@@ -145,4 +145,4 @@ class registry {
     names names_;
 };
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>  // lists of buffers and events
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Options of a server: the permitted users, and limits.
 struct server_options {
@@ -437,4 +437,4 @@ class server {
     std::vector<std::byte> incoming_ = std::vector<std::byte>(protocol::max_message);
 };
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

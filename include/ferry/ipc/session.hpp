@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>  // tensors outlive the session that attached them
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 namespace detail {
 struct session_access;
@@ -79,4 +79,4 @@ struct session_access {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

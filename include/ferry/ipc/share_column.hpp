@@ -26,7 +26,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 namespace detail {
 
 /// Copies the column into one allocation that can be shared in place.
@@ -127,4 +127,4 @@ inline ferry::column shared::column(std::source_location where) const {
                              static_cast<std::size_t>(v.nbytes()), state_, v.device(), api, where);
 }
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -16,7 +16,7 @@
 #include <utility>
 #include <variant>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 namespace detail {
 struct share_access;
@@ -128,4 +128,4 @@ class shared {
     std::shared_ptr<detail::share_state> state_;
 };
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -21,7 +21,7 @@
 #include <string>  // see names.hpp
 #include <utility>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Removes the name of a segment; no effect on an anonymous one. Mappings stay valid.
 /// \param name  the name
@@ -270,4 +270,4 @@ class segment {
     unique_fd file_{};
 };
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

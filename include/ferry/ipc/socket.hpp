@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <vector>  // messages are owned
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Returns the default directory of sockets: `$XDG_RUNTIME_DIR/ferry`, or `/tmp/ferry-<uid>`. Does not create it.
 [[nodiscard]] inline std::string socket_directory() {
@@ -183,4 +183,4 @@ struct received {
 }
 
 }  // namespace socket
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -12,7 +12,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// A memory space of the host in which every allocation is a segment. Tensors in it are shared without a copy by shares
 /// of the same session. An allocation needs several system calls and at least five pages: intended for tensors, not
@@ -57,4 +57,4 @@ class shared_space {
 
 static_assert(memory_space<shared_space>);
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace ferry::inline v0::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Owns a file descriptor, which the destructor closes. Move-only; -1: empty.
 class unique_fd {
@@ -70,4 +70,4 @@ class unique_fd {
     ferry::detail::fail(code, api, ferry::message{} << what << ": " << ::strerror_r(number, text, sizeof text) << cure);
 }
 
-}  // namespace ferry::inline v0::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -34,7 +34,7 @@
 #error "ferry does not support free-threaded builds of CPython: build against the default build of the interpreter"
 #endif
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 
 /// Returns whether the interpreter is not initialised or is being finalised. In both cases, Python objects must not be
 /// used (R66).
@@ -102,4 +102,4 @@ inline void set_item(PyObject* tuple, Py_ssize_t i, PyObject* stolen) noexcept {
 #endif
 
 }  // namespace detail
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <optional>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// Names for attribute look-ups, interned once and never released. The constructor requires the GIL.
@@ -258,4 +258,4 @@ struct interned_names {
     }
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

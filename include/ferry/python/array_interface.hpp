@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline v0::python::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 /// Returns the kind character of a data type in NumPy's typestr; 0 for types that typestr cannot name.
 [[nodiscard]] constexpr char letter_of(data_type t) noexcept {
@@ -212,4 +212,4 @@ struct array_interface {
     return out;
 }
 
-}  // namespace ferry::inline v0::python::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail

@@ -10,7 +10,7 @@
 #include <concepts>
 #include <utility>
 
-namespace ferry::inline v0::python::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 template <class T>
 concept arrow_struct = std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> ||
@@ -97,4 +97,4 @@ template <arrow_struct T>
     return static_cast<T*>(PyCapsule_GetPointer(capsule, arrow_capsule_name<T>));
 }
 
-}  // namespace ferry::inline v0::python::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail

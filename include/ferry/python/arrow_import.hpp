@@ -18,7 +18,7 @@
 #include <memory>
 #include <utility>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// Returns a method of an object, or null. For a class, searches only the metaclass, because the class defines methods
@@ -202,4 +202,4 @@ template <class BackEnd = host_back_end const&>
     throw error_is_set{};
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

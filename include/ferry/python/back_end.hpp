@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline v0::python::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 /// A back end that forwards to another one. Releases the GIL during waits and during copies from or to a device,
 /// because the thread that queues the awaited work may need the GIL, and during host copies of 64 KiB or more, so that
@@ -51,4 +51,4 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
 template <class BackEnd>
 gil_releasing_back_end(BackEnd&) -> gil_releasing_back_end<BackEnd>;
 
-}  // namespace ferry::inline v0::python::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail

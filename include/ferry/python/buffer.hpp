@@ -22,7 +22,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// A format of one element, without the character for the byte order, and its data type. The size of `l` and `L`
@@ -228,4 +228,4 @@ class owned_buffer {
 /// \param buffer  buffer that get_buffer filled
 inline void release_buffer(Py_buffer* buffer) noexcept { PyMem_Free(std::exchange(buffer->internal, nullptr)); }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

@@ -15,7 +15,7 @@
 
 #include <optional>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// The name of a capsule (R60). It has static storage duration, because CPython stores the pointer.
@@ -185,4 +185,4 @@ template <ferry::detail::managed_struct Raw>
     return detail::make_capsule(tensor.release());
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

@@ -20,7 +20,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0::python::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 /// The owner of a column with a mask of bits.
 struct masked_owner {
@@ -167,4 +167,4 @@ template <class DeviceOf, class BackEnd>
     return interface_dict(c.length(), typestr, first, ready, mask.get());
 }
 
-}  // namespace ferry::inline v0::python::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail

@@ -16,7 +16,7 @@
 #include <cstdio>
 #include <optional>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// Returns the current CUDA device.
@@ -119,4 +119,4 @@ template <class T, class Unwrap>
                                  PyDescr_NewGetSet(type, &detail::cuda_interface_of<T, Unwrap>::property));
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

@@ -12,7 +12,7 @@
 #include <stdexcept>  // an adapter may throw the exceptions of its library
 #include <utility>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// The source location of errors that have no caller in C++. One object: the location of each function would add the
@@ -217,4 +217,4 @@ template <class F>
     }
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

@@ -14,7 +14,7 @@
 #include <concepts>
 #include <utility>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// The exchange table (DLPackExchangeAPI) of one array type. No exception propagates from its functions (R77).
@@ -255,4 +255,4 @@ template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end, clas
     return PyCapsule_New(const_cast<abi::exchange_api*>(&table::table), abi::exchange_api_capsule, nullptr);
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

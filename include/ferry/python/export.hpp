@@ -13,7 +13,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 
 /// The arguments of one call to `__dlpack__`, before conversion (R52). The references are borrowed.
 struct export_arguments {
@@ -232,4 +232,4 @@ template <class T, class BackEnd = host_back_end const&>
     return detail::export_converted(array, asked, b);
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

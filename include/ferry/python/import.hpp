@@ -17,7 +17,7 @@
 #include <optional>
 #include <utility>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// An imported tensor and the stream on which it is ready; already_ready if no work is pending. The tensor is empty if
@@ -386,4 +386,4 @@ template <class T, class BackEnd = host_back_end const&>
     return ferry::from_dlpack<T>(std::move(got.tensor), req, releasing, got.ready_on, where);
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

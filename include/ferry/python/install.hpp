@@ -7,7 +7,7 @@
 #include <ferry/python/methods.hpp>
 #include <ferry/python/object.hpp>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 
 namespace detail {
 
@@ -121,4 +121,4 @@ template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end>
            install_exchange_api<T>(type, unwrap, wrap, b);
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

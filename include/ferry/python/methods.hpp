@@ -14,7 +14,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 
 namespace detail {
 
@@ -180,4 +180,4 @@ template <class T, class Wrap, class BackEnd = host_back_end>
     return detail::import_method<T, Wrap, BackEnd>::define(METH_CLASS);
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

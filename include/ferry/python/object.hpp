@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// Acquires the GIL and calls a function that releases an object (R65). Preserves the current Python error (R67).
@@ -118,4 +118,4 @@ namespace detail {
 }
 
 }  // namespace detail
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline v0::python::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 /// The import protocols that a type and its bases define.
 struct published {
@@ -288,4 +288,4 @@ class producer_cache {
 /// Returns whether an object has `__dlpack__`, after searching its type.
 [[nodiscard]] inline bool has_dlpack(PyObject* x) { return has_dlpack(x, published_by(Py_TYPE(x))); }
 
-}  // namespace ferry::inline v0::python::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail

@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// A string literal as a template argument.
@@ -265,7 +265,7 @@ template <class Options, class T>
 }
 
 }  // namespace detail
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
 
 template <>
 struct ferry::array_traits<ferry::python::detail::shared_tensor> {

@@ -19,7 +19,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0::python {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
 /// Removes the current Python error.
@@ -109,4 +109,4 @@ template <class T, class BackEnd = host_back_end const&>
     }
 }
 
-}  // namespace ferry::inline v0::python
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Owner of memory that a back end allocated. Movable. `data()` returns the address. The destructor releases the memory
 /// and may run on any thread, even after the shutdown of the back end's SDK.
@@ -216,4 +216,4 @@ class allocating_from : public detail::forwarding<BackEnd> {
     Space space_;
 };
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

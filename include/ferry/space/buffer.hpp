@@ -10,7 +10,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// The name of `buffer` in its errors.
@@ -92,4 +92,4 @@ class buffer {
     std::size_t alignment_;
 };
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -15,7 +15,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Implements `copy` and `try_copy`.
@@ -77,4 +77,4 @@ FERRY_DELETED_BOTH(copy, try_copy, (tensor_view const&, tensor_view const&, Othe
     template <class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Kind of a copy, from the cheapest to the most general.
 enum class copy_kind : std::uint8_t {
@@ -163,4 +163,4 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     return to.outcome.error();
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 // Separate from copy_on_host, so that only the single memcpy is inlined.
@@ -44,4 +44,4 @@ inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noex
     }
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -15,7 +15,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Validates a view that `check_as` has found invalid, and reports the reason.
@@ -127,4 +127,4 @@ FERRY_DELETED_BOTH(as, try_as, (inplace_view<MaxRank> const&&, std::source_locat
         requires(Rank == dynamic_rank));
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Requirements on a tensor. A member with its default value requires nothing:
 /// `constraints{.dtype = dtype_of<float>, .rank = 2}` accepts any matrix of float32.
@@ -103,4 +103,4 @@ struct constraints {
     }
 };
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Calls a function for the elements of a view.
@@ -56,4 +56,4 @@ constexpr void for_each(typed_view<T, Rank, access_from::host, Layout> const& v,
     else if (size != 0) detail::element_loop{v, f}.run(0, 0);
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Pointers, numbers and views, whose destructors release no memory. A class that contains one may be an owner.
@@ -170,4 +170,4 @@ FERRY_DELETED_BOTH(make_managed, try_make_managed, (Other&&, View&&, Rest&&...),
         requires detail::owns_nothing<std::remove_cvref_t<Other>>);
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

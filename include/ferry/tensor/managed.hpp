@@ -15,7 +15,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 struct trusted;
@@ -212,4 +212,4 @@ inline result<DLManagedTensor*> managed_tensor::try_release_legacy(std::source_l
                                              [&](detail::reporter r) { return detail::release_legacy(*this, r); });
 }
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

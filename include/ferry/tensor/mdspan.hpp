@@ -18,7 +18,7 @@
 #include <mdspan>
 #endif
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Implementations of mdspan.
 ///
@@ -196,4 +196,4 @@ FERRY_DELETED_BOTH(to_mdspan, try_to_mdspan, (typed_view<T, Rank, Access, Layout
     template <class Family = mdspan_family::standard, packed_type T, int Rank, access_from Access, layout Layout>);
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

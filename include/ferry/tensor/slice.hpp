@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// Selects the indices in [first, last) of a dimension, in steps of `stride`. `range_slice{.stride = 2}` is NumPy's
 /// `::2`. Corresponds to std::range_slice of C++26, which requires a positive stride.
@@ -134,4 +134,4 @@ template <class T, int Rank, bool HasStrides, class... Selected>
 }
 
 }  // namespace detail
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -20,7 +20,7 @@
 #include <span>  // the result of span(); the cheapest header that declares std::ranges::enable_view
 #include <type_traits>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 
 /// A view of elements of type T, indexed by one index for each dimension.
 ///
@@ -389,7 +389,7 @@ template <element T, int Rank, layout Layout>
 
 }  // namespace detail
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE
 
 // A view of rank 1 is a std::ranges::view whose iterators do not reference the view object. <span> declares these
 // templates.

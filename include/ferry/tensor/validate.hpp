@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 [[nodiscard]] FERRY_COLD inline bool report_version(version v, reporter r) {
@@ -287,4 +287,4 @@ namespace detail {
 
 }  // namespace detail
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -18,7 +18,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Returns the stride of a dimension; computes it if the strides are implicit.
@@ -289,4 +289,4 @@ namespace detail {
 
 }  // namespace detail
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -12,7 +12,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 template <class... T>
@@ -104,4 +104,4 @@ FERRY_DELETED_BOTH(visit, try_visit, (tensor_view const&, F&&, std::source_locat
     template <class... T, class F> requires(!(element<T> && ...)));
 // clang-format on
 
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE

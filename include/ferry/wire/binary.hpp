@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>  // what to_bytes returns
 
-namespace ferry::inline v0::wire {
+namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 namespace detail {
 
 /// What a payload is. `tensor` or `column` is the root; `child` and `dictionary` appear in nodes alone, which consist
@@ -239,4 +239,4 @@ inline void take_fields(reader in, node& n) {
                                               [&](detail::caller by) { return detail::read_bytes(bytes, by); });
 }
 
-}  // namespace ferry::inline v0::wire
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire

@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>  // as in the descriptor
 
-namespace ferry::inline v0::wire {
+namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 
 /// How deep a column's tree may be: nodes from the root to a leaf.
 inline constexpr int max_depth = 64;
@@ -184,4 +184,4 @@ inline void check(descriptor const& d, std::source_location where = std::source_
                                         [&](detail::caller by) { return detail::check(d, by); });
 }
 
-}  // namespace ferry::inline v0::wire
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace ferry::inline v0::wire {
+namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 namespace detail {
 
 using crc_tables = std::array<std::array<std::uint32_t, 256>, 8>;
@@ -51,4 +51,4 @@ inline constexpr crc_tables crc_table = make_crc_tables();
     return ~c;
 }
 
-}  // namespace ferry::inline v0::wire
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire

@@ -14,7 +14,7 @@
 #include <vector>  // as above
 
 /// The descriptor of shared memory and its two forms on the wire, bytes and JSON. Pure functions.
-namespace ferry::inline v0::wire {
+namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 
 /// How an allocation is opened. An alias is none of these but a way to attach: the origin is oneself.
 enum class memory_kind : std::uint8_t {
@@ -118,4 +118,4 @@ struct descriptor {
     friend bool operator==(descriptor const&, descriptor const&) = default;
 };
 
-}  // namespace ferry::inline v0::wire
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire

@@ -22,7 +22,7 @@
 #include <variant>
 #include <vector>  // as in the descriptor
 
-namespace ferry::inline v0::wire {
+namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 namespace detail {
 
 using json = nlohmann::json;  // objects sort their keys by bytes, which is by code point
@@ -359,4 +359,4 @@ class json_builder {
                                               [&](detail::caller by) { return detail::read_json(text, by); });
 }
 
-}  // namespace ferry::inline v0::wire
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire

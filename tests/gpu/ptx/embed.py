@@ -26,7 +26,7 @@ HEAD = """\
 // nvcc {release}
 #pragma once
 
-namespace ferry::inline v0::cuda::detail {{
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {{
 """
 
 
@@ -54,7 +54,7 @@ def header(nvcc):
         pieces = [
             f'\ninline constexpr char pack_ptx_{m}[] = R"ptx({ptx(nvcc, m, folder)})ptx";\n' for m in MODULES
         ]
-    return HEAD.format(release=release(nvcc)) + "".join(pieces) + "\n}  // namespace ferry::inline v0::cuda::detail\n"
+    return HEAD.format(release=release(nvcc)) + "".join(pieces) + "\n}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail\n"
 
 
 def assemble(ptxas):

@@ -1,6 +1,6 @@
 // D14: each side of an exchange negotiates once and validates once. Counts the calls of `negotiate` and `is_ordinary`, with
 // which each validation begins; in an inline namespace of its own, since these functions differ from those of other sources.
-#define v0 counted
+#define FERRY_ABI_NAMESPACE counted
 
 #include <ferry/config.hpp>
 
@@ -17,7 +17,7 @@ int negotiations = 0, validations = 0;
 
 #include <ferry/exchange/negotiate.hpp>
 
-namespace ferry::inline v0 {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 inline decision counted_negotiate(tensor_properties const& props, request const& req) noexcept {
     ++negotiations;
@@ -25,7 +25,7 @@ inline decision counted_negotiate(tensor_properties const& props, request const&
 }
 }  // namespace detail
 using detail::counted_negotiate;
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE
 #define negotiate counted_negotiate
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>

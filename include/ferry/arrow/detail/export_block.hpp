@@ -11,7 +11,7 @@
 #include <new>
 #include <utility>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// The head of the allocation. Behind it lie the structs but the root's, which is the caller's, then the pointers to
 /// children, then what else the structs point to. Each struct that is not released holds a reference, so that each may
@@ -112,4 +112,4 @@ struct export_size {
     }
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

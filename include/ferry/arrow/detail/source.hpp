@@ -17,7 +17,7 @@
 #include <source_location>
 #include <string_view>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 [[nodiscard]] inline std::string_view text_of(char const* text) noexcept {
     return text != nullptr ? std::string_view{text} : std::string_view{};
@@ -184,4 +184,4 @@ class arrow_check {
     column_size size_{};
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

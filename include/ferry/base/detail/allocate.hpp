@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <new>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Allocates host memory. Throws std::bad_alloc; without exceptions, returns null on failure.
 [[nodiscard]] inline void* allocate_bytes(std::size_t bytes) {
@@ -24,4 +24,4 @@ namespace ferry::inline v0::detail {
 #endif
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

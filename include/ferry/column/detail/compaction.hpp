@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>  // as many nodes as the column has
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Every buffer begins at a multiple of this, and is padded with zeros to one: what Arrow recommends.
 inline constexpr std::int64_t arena_alignment = 64;
@@ -140,4 +140,4 @@ class planned_source {
     std::byte const* begin_;
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Its rules are the planner's: see plan_compaction.hpp.
 class compaction_state {
@@ -233,4 +233,4 @@ class compaction_state {
     identity identity_{};
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// The checks of one node whose structure holds and whose memory the host can read.
 class contents_check {
@@ -289,4 +289,4 @@ class contents_check {
     return !c.has_dictionary() || check_contents(dictionary_of(c), path.dictionary(), r);
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

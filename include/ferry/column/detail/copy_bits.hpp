@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Ones, from bit `at` on.
 inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcept {
@@ -69,4 +69,4 @@ inline void pack_bits(unsigned char const* from, std::int64_t length, unsigned c
     to[i / 8] = static_cast<unsigned char>(last);
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

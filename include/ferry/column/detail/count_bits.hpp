@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// 128 bits that are added up side by side: with the instructions that every x86-64 and AArch64 has. The popcnt of
 /// x86-64 is not among them, and a table of bytes is ten times slower.
@@ -83,4 +83,4 @@ class bit_counter {
     return count;
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

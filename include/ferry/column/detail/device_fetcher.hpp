@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Copies what is asked for to the host: for each depth one staging buffer and one wait, with a copy for each run of
 /// ranges that touch. Within one allocation a gap costs less than another copy.
@@ -96,4 +96,4 @@ class device_fetcher final : public range_fetcher {
     std::vector<buffer<host_space>> staging_;
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -15,7 +15,7 @@
 #include <source_location>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 template <class T>
 void store(std::byte* to, std::int64_t i, T value) noexcept {
@@ -224,4 +224,4 @@ class arena_filler {
     std::source_location where_;
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

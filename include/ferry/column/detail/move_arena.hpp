@@ -15,7 +15,7 @@
 #include <span>
 #include <string_view>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Bytes of a buffer that the node's items need; all that it has where only offsets tell.
 [[nodiscard]] inline std::int64_t needed_of(column_node const& n, std::size_t buffer) noexcept {
@@ -110,4 +110,4 @@ class moved_source {
     std::byte const* to_;
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// A node's place, as a list on the stack: `orders.items[].price`. `.name` is a child of a struct or union, `[]` the
 /// items of a list, `{}` the entries of a map, `<run_ends>` and `<values>` the children of a run-end encoded column.
@@ -68,4 +68,4 @@ class column_path {
     std::string_view before_{}, name_{};
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// The chunks are of one type. Reads no byte but by the fetcher: validity, offsets and what is like them, each once for
 /// a depth; the rest is named in `ranges`.
@@ -285,4 +285,4 @@ inline bool compacted_values::operator==(compacted_values const& other) const no
     return true;
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

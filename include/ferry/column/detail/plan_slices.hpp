@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Which slices overlap is known once the tree was planned with each apart: then it is planned again.
 class slice_planner : protected variable_planner {
@@ -117,4 +117,4 @@ class slice_planner : protected variable_planner {
     std::vector<slice> of_parts_{};
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

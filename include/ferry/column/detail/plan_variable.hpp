@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 class variable_planner : protected compaction_state {
    protected:
@@ -206,4 +206,4 @@ class variable_planner : protected compaction_state {
     std::vector<data_use> uses_{};
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// The flags of chunks together: nullable if one is, ordered and sorted if all are.
 [[nodiscard]] constexpr std::int64_t merged_flags(std::int64_t a, std::int64_t b) noexcept {
@@ -54,4 +54,4 @@ class type_comparison {
     std::source_location where_;
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

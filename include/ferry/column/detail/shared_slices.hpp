@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>  // as many nodes as the column has
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Items of the memory that a node names, counted from the first.
 struct stored_items {
@@ -140,4 +140,4 @@ class shared_slices {
     std::vector<entry> noted_, found_;
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// So many bytes, side by side.
 [[nodiscard]] constexpr copy_plan plan_bytes(std::int64_t bytes) noexcept {
@@ -118,4 +118,4 @@ template <class BackEnd, class Fill, class Make>
     return made;
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

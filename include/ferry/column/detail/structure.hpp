@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// The checks of one node, with what they need for a message.
 class structure_check {
@@ -164,4 +164,4 @@ class structure_check {
     return !c.has_dictionary() || check_structure(dictionary_of(c), path.dictionary(), r);
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>  // one entry for each chunk
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// What a column on the host holds, however it is stored: its compaction. Names and metadata do not count.
 class compacted_values {
@@ -70,4 +70,4 @@ struct unified {
     return u;
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

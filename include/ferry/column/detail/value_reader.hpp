@@ -16,7 +16,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 inline constexpr char const* values_api = "ferry::column::values";
 
@@ -244,4 +244,4 @@ class value_reader<column_view> {
     column_view c_;
 };
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <new>
 
-namespace ferry::inline v0::conformance::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
 
 /// Value of the bytes of uninitialised and released memory.
 inline constexpr unsigned char poison = 0xDB;
@@ -44,4 +44,4 @@ class box {
     Array* array_ = nullptr;
 };
 
-}  // namespace ferry::inline v0::conformance::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail

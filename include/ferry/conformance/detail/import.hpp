@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace ferry::inline v0::conformance::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
 
 /// Data types that the kit offers to `adopt`, which must either throw or preserve the type. The kit cannot read the
 /// elements of the last five.
@@ -125,4 +125,4 @@ outcome for_each_import(accepted const& like, extents const (&shapes)[N], F f) {
     return found;
 }
 
-}  // namespace ferry::inline v0::conformance::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail

@@ -7,7 +7,7 @@
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/negotiate.hpp>
 
-namespace ferry::inline v0::conformance::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
 
 /// A tensor on a simulated device, and its producer. The work that writes the elements is queued, but has not run.
 class pending_tensor {
@@ -51,4 +51,4 @@ class pending_tensor {
     sim_device::memory memory_;
 };
 
-}  // namespace ferry::inline v0::conformance::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail

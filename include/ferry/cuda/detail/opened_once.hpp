@@ -9,7 +9,7 @@
 #include <mutex>   // a use may end on any thread
 #include <utility>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// Objects that a process may open only once. An object is closed when its last use ends.
 ///
@@ -82,4 +82,4 @@ class opened_once {
     std::shared_ptr<state> state_ = std::make_shared<state>();
 };
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

@@ -18,7 +18,7 @@
 #include <optional>
 #include <span>
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// Makes the device of a stream current. The device of a captured stream cannot be queried: it must be current already.
 class pack_device_guard {
@@ -96,4 +96,4 @@ void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, 
     }
 }
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

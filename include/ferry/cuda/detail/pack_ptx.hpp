@@ -3,7 +3,7 @@
 // nvcc 13.0.88
 #pragma once
 
-namespace ferry::inline v0::cuda::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 inline constexpr char pack_ptx_0[] = R"ptx(.version 8.1
 .target sm_75
@@ -7647,4 +7647,4 @@ ret;
 }
 )ptx";
 
-}  // namespace ferry::inline v0::cuda::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Returns the properties of a view whose data is ready on `ready`. `Array`: the type of its owner, whose traits may
 /// add properties; managed_tensor for a tensor.
@@ -270,4 +270,4 @@ template <class Consumer, class BackEnd>
     return trusted::adopt(raw);
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -22,7 +22,7 @@
 #include <typeinfo>
 #include <utility>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Returns the stream of pending work on the array, or none if its traits do not define `ready_on` or return an event.
 template <class Array>
@@ -255,4 +255,4 @@ template <class BackEnd>
                      r);
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Implements from_dlpack and try_from_dlpack for a struct, which it owns; returns an empty object on failure.
 /// `ByCall`: see check_tensor_by_call.
@@ -174,4 +174,4 @@ template <class Consumer, class Producer, class BackEnd>
 }
 #endif
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

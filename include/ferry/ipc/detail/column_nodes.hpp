@@ -17,7 +17,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ferry::inline v0::ipc::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// A whole column whose buffers lie in one memory, of which `begin` is the first byte that is exported.
 [[nodiscard]] inline wire::node node_of(column_view c, std::byte const* begin) {
@@ -93,4 +93,4 @@ class node_source {
     return ferry::detail::column_access::make(std::move(tree));
 }
 
-}  // namespace ferry::inline v0::ipc::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

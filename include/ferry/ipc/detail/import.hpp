@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace ferry::inline v0::ipc::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// opened_memory, whatever its type.
 struct opened {
@@ -183,4 +183,4 @@ class import_cache {
     std::unordered_map<std::string, list::iterator> by_key_;
 };
 
-}  // namespace ferry::inline v0::ipc::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>  // of a descriptor
 
-namespace ferry::inline v0::ipc::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 struct share_access {
     [[nodiscard]] static shared wrap(std::shared_ptr<share_state> state) noexcept { return shared{std::move(state)}; }
@@ -224,4 +224,4 @@ template <class BackEnd>
     return made;
 }
 
-}  // namespace ferry::inline v0::ipc::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

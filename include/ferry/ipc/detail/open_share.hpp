@@ -17,7 +17,7 @@
 #include <string>  // see region.hpp
 #include <utility>
 
-namespace ferry::inline v0::ipc::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 inline constexpr char const* attach_api = "ferry::ipc::attach";
 
@@ -213,4 +213,4 @@ template <class BackEnd>
                         flags::none, version::current, where);
 }
 
-}  // namespace ferry::inline v0::ipc::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

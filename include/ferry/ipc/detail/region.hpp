@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>  // as many names as shares
 
-namespace ferry::inline v0::ipc::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 class region_map;
 
@@ -80,4 +80,4 @@ inline region::~region() {
     if (map != nullptr) map->remove(*this);
 }
 
-}  // namespace ferry::inline v0::ipc::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>  // see region.hpp
 
-namespace ferry::inline v0::ipc::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 inline void sleep_for(std::chrono::nanoseconds time) noexcept {
     auto const whole = std::chrono::floor<std::chrono::seconds>(time);
@@ -215,4 +215,4 @@ class session_state : public std::enable_shared_from_this<session_state> {
     import_cache imports_;  // these two last: their regions leave the map when they die
 };
 
-}  // namespace ferry::inline v0::ipc::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

@@ -12,7 +12,7 @@
 #include <string>  // see region.hpp
 #include <utility>
 
-namespace ferry::inline v0::ipc::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// exported_memory, whatever its type.
 struct exporting {
@@ -72,4 +72,4 @@ struct share_state {
     }
 };
 
-}  // namespace ferry::inline v0::ipc::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

@@ -13,7 +13,7 @@
 
 #include <optional>
 
-namespace ferry::inline v0::python::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 /// Calls `x.__dlpack__`.
 ///
@@ -179,4 +179,4 @@ template <class BackEnd>
     return result;
 }
 
-}  // namespace ferry::inline v0::python::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail

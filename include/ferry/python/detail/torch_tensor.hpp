@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline v0::python::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 /// Returns the truth value of a new reference; throws error_is_set for null.
 [[nodiscard, gnu::noinline]] inline bool is_true(reference answer) {
@@ -171,4 +171,4 @@ FERRY_COLD inline void explain_refusal(PyObject* x, published const& type) {
     if (why != nullptr) replace_error(why);
 }
 
-}  // namespace ferry::inline v0::python::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// The unit of a copy in bits: `count` bits are copied, and the next `zeros` bits of the destination are cleared.
 struct bit_unit {
@@ -151,4 +151,4 @@ inline void copy_bits(loop_nest const& nest, bit_unit unit, std::byte* dst, std:
     });
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

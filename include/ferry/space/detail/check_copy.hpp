@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 constexpr message& operator<<(message& out, shape_view shape) noexcept {
     out << "(";
@@ -93,4 +93,4 @@ constexpr bool is_laid_out(tensor_view const& v) noexcept { return v.data() != n
     return i < 0 || report_repeated(i, dst.extent(i), r);
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Reports a missing back end; the message names the header of a back end that supports the device.
 [[nodiscard]] FERRY_COLD inline bool report_no_back_end(device d, reporter r) {
@@ -188,4 +188,4 @@ void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const
 }
 #endif
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// Permutes registers by literal indices; nvcc does not support shuffles whose indices are a parameter pack.
 template <std::size_t Size>
@@ -112,4 +112,4 @@ template <std::size_t Size>
     for (int i = 0; i < n; ++i) simd::store(dst + i * dst_row, rows[i]);
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

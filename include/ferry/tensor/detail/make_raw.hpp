@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline v0::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
 /// The versioned or the legacy struct. The struct need not have an owner or a deleter.
 template <class Raw>
@@ -236,4 +236,4 @@ template <managed_struct Raw, class Owner, class ViewOf>
     return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, r);
 }
 
-}  // namespace ferry::inline v0::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

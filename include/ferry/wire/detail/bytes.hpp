@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>  // as above
 
-namespace ferry::inline v0::wire::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 
 class writer {
    public:
@@ -115,4 +115,4 @@ class reader {
     std::size_t at_;
 };
 
-}  // namespace ferry::inline v0::wire::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>  // as above
 
-namespace ferry::inline v0::wire::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 
 [[nodiscard]] constexpr int hex_digit(char c) noexcept {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -80,4 +80,4 @@ template <std::integral T>
     return true;
 }
 
-}  // namespace ferry::inline v0::wire::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail

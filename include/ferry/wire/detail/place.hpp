@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline v0::wire::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 
 /// One step of a path: a key, or an index where there is none. A list on the stack, from the innermost outwards.
 struct place {
@@ -59,4 +59,4 @@ class caller : public ferry::detail::reporter {
     }
 };
 
-}  // namespace ferry::inline v0::wire::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail

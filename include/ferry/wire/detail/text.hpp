@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace ferry::inline v0::wire::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 
 /// Whether a string is UTF-8 (RFC 3629: shortest forms, no surrogates) without a zero byte, which C strings cannot
 /// hold.
@@ -45,4 +45,4 @@ namespace ferry::inline v0::wire::detail {
     return true;
 }
 
-}  // namespace ferry::inline v0::wire::detail
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail
