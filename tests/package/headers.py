@@ -15,7 +15,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
 
 GCC = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow"]
-# [exceptions]
 # The warnings of -Weverything that are disabled, and the reasons.
 CLANG = {
     "c++98-compat": "only for code that must also compile with an older language standard",
@@ -35,8 +34,6 @@ CLANG = {
     "disabled-macro-expansion": "macros of CPython and the C library that expand to their own name",
     "cast-function-type-strict": "CPython's method table stores functions of several types as one type",
 }
-# [/exceptions]
-
 
 
 def wheel(name, include):
