@@ -7,6 +7,8 @@
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/detail/adapter.hpp>
+#include <ferry/exchange/detail/copy_into.hpp>
+#include <ferry/exchange/detail/decide.hpp>
 #include <ferry/exchange/detail/execute.hpp>
 #include <ferry/exchange/negotiate.hpp>
 #include <ferry/exchange/producer.hpp>

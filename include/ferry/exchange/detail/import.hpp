@@ -6,6 +6,7 @@
 #include <ferry/base/result.hpp>
 #include <ferry/config.hpp>
 #include <ferry/exchange/consumer.hpp>
+#include <ferry/exchange/detail/decide.hpp>
 #include <ferry/exchange/detail/execute.hpp>
 #include <ferry/exchange/detail/export.hpp>
 #include <ferry/exchange/producer.hpp>
@@ -36,13 +37,12 @@ template <bool ByCall = false>
 [[nodiscard]] inline managed_tensor take(DLManagedTensor* raw, reporter r, flags assumed = flags::read_only) {
     raw_owner owner{raw};
     auto const check = ByCall ? check_tensor_by_call : check_tensor;
-    bool const is_valid = raw != nullptr
-                              ? check(raw->dl_tensor, assumed, r)
-                              : report(r, errc::null_struct, "the DLManagedTensor* is null: pass a struct");
+    bool const is_valid = raw != nullptr ? check(raw->dl_tensor, assumed, r)
+                                         : report(r, errc::null_struct, "the DLManagedTensor* is null: pass a struct");
     if (!is_valid) return {};
     tensor_view const v{raw->dl_tensor, assumed};
-    return trusted::adopt(make_valid_raw<DLManagedTensorVersioned, ByCall>(
-        std::move(owner), fixed_view{v}, v, v.device(), assumed, version::current, r));
+    return trusted::adopt(make_valid_raw<DLManagedTensorVersioned, ByCall>(std::move(owner), fixed_view{v}, v,
+                                                                           v.device(), assumed, version::current, r));
 }
 
 /// Carries out the part of a request that the producer ignored: `copy` and `device` (R56, R58). The data is ready on
@@ -56,8 +56,7 @@ template <class Consumer, class BackEnd>
         got.is_copied() && (req.layout == layout::strided || trusted::view(got).is_contiguous());
     // mutant: r12_copied_already
     if (req.copy == copy_policy::always && is_copied_already) req.copy = copy_policy::if_needed;
-    auto const d =
-        decide<Consumer, managed_tensor, calls_functions<BackEnd>>(trusted::view(got), ready, true, req);
+    auto const d = decide<Consumer, managed_tensor, calls_functions<BackEnd>>(trusted::view(got), ready, true, req);
     return execute_owned<Consumer>(std::move(got), d, ready, b, r);
 }
 template <class Consumer, class BackEnd>

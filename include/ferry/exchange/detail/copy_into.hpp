@@ -1,0 +1,148 @@
+// ferry: performs the copy of a decision.
+#pragma once
+
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/device.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/flags.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
+#include <ferry/exchange/array_traits.hpp>
+#include <ferry/exchange/detail/wait.hpp>
+#include <ferry/exchange/negotiate.hpp>
+#include <ferry/exchange/producer.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/space/copy_plan.hpp>
+#include <ferry/space/detail/check_copy.hpp>
+#include <ferry/space/detail/operations.hpp>
+#include <ferry/tensor/detail/make_raw.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+
+/// The memory of a copy, and its source, which a stream may still read.
+template <class Owner, class Mark>
+struct copy_with_source {
+    Owner memory;
+    managed_tensor source;
+    FERRY_NO_UNIQUE_ADDRESS Mark queued{};  // last member: waits before the others are destroyed
+};
+
+/// Returns whether a copy may still read `source` after the exchange has returned. Host memory has been read by then;
+/// see `back_end`.
+[[nodiscard]] constexpr bool reads_after_return(decision const& d, device source) noexcept {
+    // mutant: reads_later_host
+    return d.action == action::copy && d.on.names_stream() && d.wait != wait::host && source.type != device_type::cpu;
+}
+
+/// Returns the device of a source to pass to the back end: cpu if the memory is host-accessible, has no pending work,
+/// and is copied to the CPU by a back end that does not reach its device (R39); otherwise `dev`.
+[[nodiscard]] device source_for(auto& b, decision const& d, device dev) {
+    bool const host_copies = d.to.type == device_type::cpu && is_host_accessible(dev) && !d.on.names_stream();
+    return host_copies && !b.reaches(dev) ? cpu : dev;  // mutant: r39_host_copies
+}
+
+/// Returns whether the elements are in memory without gaps, in any order of the dimensions.
+[[nodiscard]] inline bool is_dense(tensor_view const& v) noexcept {
+    std::int64_t step = 1;
+    for (int k = 0; k < v.rank(); ++k) {  // finds the dimension whose stride is `step`
+        if (v.extent(k) == 1) continue;
+        int i = 0;
+        while (i < v.rank() && (v.extent(i) == 1 || v.stride(i) != step)) ++i;
+        if (i == v.rank()) return false;
+        step *= v.extent(i);
+    }
+    return true;
+}
+
+/// Returns the strides of the copy of a view: those of a dense source, unless the decision requires the row-major
+/// order; otherwise implicit ones. A copy of packed elements is row-major.
+[[nodiscard]] inline strides_view strides_of_copy(tensor_view const& v, decision const& d) noexcept {
+    // mutant: copy_order_request, copy_order_packed, copy_order_gap
+    bool const keeps = d.layout == layout::strided && !v.is_contiguous() && !is_packed(v.dtype()) && is_dense(v);
+    return keeps ? v.strides() : strides_view{};
+}
+
+/// Returns the view of memory that a back end allocated for a dense tensor. Not a lambda, so that exchanges share the
+/// code of `copy_into`.
+struct describe_memory {
+    tensor_view const& sized;  // its data is not used
+    [[nodiscard]] tensor_view operator()(auto& memory) const noexcept {
+        return {static_cast<void*>(memory.data()),
+                sized.dtype(),
+                sized.shape(),
+                sized.strides(),
+                sized.device(),
+                sized.flags()};
+    }
+};
+
+/// Fails unless the memory of a copy is on the requested device, and a struct of type `Raw` can describe its packing.
+template <managed_struct Raw>
+[[nodiscard]] inline bool check_fresh(tensor_view const& fresh, device to, reporter r) {
+    if (!is_same_device(fresh.device(), to))  // mutant: r41_place
+        return report(r, errc::device,
+                      message{"array_traits::allocate returned memory on "}
+                          << name(fresh.device().type) << ":" << fresh.device().id << ", expected " << name(to.type)
+                          << ":" << to.id << ": it must fail for unsupported devices");
+    if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
+        return report(r, errc::flags,
+                      "the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)");
+    return true;
+}
+
+/// Copies `v` into the new memory that `owner` holds and `view_of_owner` describes, and performs the waits of the
+/// decision. Returns null on failure.
+///
+/// Creates the struct before it queues the copy, so that a failed allocation cannot free memory that a queued copy
+/// writes. The result owns `source`, if not null, while a stream may read it (R50); its deleter waits for an incomplete
+/// copy (`marking_back_end`). On failure `source` is unchanged.
+template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
+[[nodiscard]] Raw* copy_into(Owner&& owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
+                             stream_token ready_on, BackEnd& b, managed_tensor* source, reporter r) {
+    using contents_type = copy_with_source<Owner, queued_by<BackEnd>>;
+    contents_type contents{std::move(owner), {}};
+    raw_owner<Raw> made{nullptr};
+    stream_memory_guard guard{b, d.on, d.to};  // mutant: copy_failed_struct
+    auto const described = view_of_owner(contents.memory);
+    if (!check_result(described, r)) return nullptr;
+    tensor_view const& fresh = unwrapped(described);
+    if (!check_fresh<Raw>(fresh, d.to, r)) return nullptr;
+    if (std::same_as<ViewOf, describe_t> && !check_view(fresh, r)) return nullptr;  // from an adapter
+    auto const packing = fresh.flags() & flags::subbyte_padded;
+    auto const view_at = [&](contents_type& c) { return view_of_owner(c.memory); };
+    // mutant: r13_packing
+    auto const bits = (d.bits & ~flags::subbyte_padded) | packing;
+    Raw* const raw = make_valid_raw<Raw>(std::move(contents), view_at, fresh, d.to, bits, d.stamp, r);
+    if (raw == nullptr) return nullptr;
+    made.reset(raw);
+    auto& copy = static_cast<block<Raw, contents_type>*>(raw->manager_ctx)->owner;
+    tensor_view const dst{raw->dl_tensor, fresh.flags()};
+    std::int64_t count = 0;
+    if (!check_copy(dst, v, count, r)) return nullptr;  // also compares the shapes and types of empty tensors
+    if (auto const plan = plan_copy(dst, v, count); plan.kind != copy_kind::empty) {
+        // mutant: copy_into_order
+        if (d.wait == wait::order && !order_after(ready_on, v.device(), d, b, r)) return nullptr;
+        auto const from = source_for(b, d, v.device());
+        bool is_complete = false;
+        bool const is_queued =
+            d.wait == wait::host  // mutant: copy_into_wait
+                ? copy_and_wait(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, r)
+                : queue_copy(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, is_complete, r) &&
+                      (is_complete || mark_queued(b, d.on, copy.queued, r));  // mutant: copy_queued_mark
+        if (!is_queued) return nullptr;
+    }
+    guard.done();
+    if (source != nullptr && reads_after_return(d, v.device()))  // mutant: keep_source
+        copy.source = std::move(*source);
+    return made.release();
+}
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -1,0 +1,64 @@
+// ferry: asks `negotiate` about the exchange of a view.
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/base/flags.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
+#include <ferry/exchange/array_traits.hpp>
+#include <ferry/exchange/consumer.hpp>
+#include <ferry/exchange/negotiate.hpp>
+#include <ferry/exchange/request.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/view.hpp>
+
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+
+/// Returns the properties of a view whose data is ready on `ready`. `Array`: the type of its owner, whose traits may
+/// add properties; managed_tensor for a tensor.
+template <class Array = managed_tensor>
+[[nodiscard]] FERRY_ALWAYS_INLINE tensor_properties properties_of(tensor_view const& v, stream_token ready,
+                                                                  bool is_shareable) noexcept {
+    return {.device = v.device(),
+            .bits = v.flags(),
+            .type = v.dtype(),
+            .ready_on = ready,
+            .is_shareable = is_shareable,
+            .is_behind_event = has_ready_event<Array>,
+            .lends_read_only = lends_read_only<Array>};
+}
+
+/// Calls `negotiate` for a request that is known at run time only. One copy serves all such requests.
+[[nodiscard]] FERRY_COLD inline decision negotiate_any(tensor_properties const& props, request const& req) noexcept {
+    return negotiate(props, req);
+}
+[[nodiscard, gnu::noinline]] inline decision negotiate_at_run_time(tensor_properties const& props,
+                                                                   request const& req) noexcept {
+    bool const is_plain = props.device.type == device_type::cpu && !req.device && req.copy == copy_policy::if_needed &&
+                          req.stream.is_none();
+    if (!is_plain) return negotiate_any(props, req);
+    auto on_host = props;  // with constants, for which little of `negotiate` remains
+    on_host.device = cpu;
+    return negotiate(on_host, {.max_version = req.max_version, .layout = req.layout});
+}
+
+/// A back end of exchanges with requests that are known at run time only, for which the size of the code is more
+/// important than the duration of a call.
+template <class B>
+concept calls_functions = requires { requires B::calls_functions; };
+
+/// Returns the decision about a view whose data is ready on `ready`, for a consumer: managed_tensor, or an array whose
+/// traits state which elements it supports. `Array`: see `properties_of`. `AtRunTime`: calls negotiate_at_run_time.
+template <class Consumer, class Array = managed_tensor, bool AtRunTime = false>
+[[nodiscard]] FERRY_ALWAYS_INLINE decision decide(tensor_view const& v, stream_token ready, bool is_shareable,
+                                                  request const& req) noexcept {
+    auto props = properties_of<Array>(v, ready, is_shareable);
+    // mutant: r13_padded_consumer
+    if constexpr (!accepts_padded<Consumer>) props.is_describable = !v.is_padded() || !is_packed(v.dtype());
+    auto d = AtRunTime ? negotiate_at_run_time(props, req) : negotiate(props, req);
+    if constexpr (!accepts_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
+    return d;
+}
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
