@@ -29,7 +29,6 @@ struct samples {
 
 constexpr ferry::device accelerator{ferry::device_type::ext_dev, 0};
 
-// [memory]
 // Owns host or device memory. Can be destroyed on any thread.
 class npu_memory {
    public:
@@ -53,7 +52,6 @@ class npu_memory {
     void* data_;
     bool is_far_;
 };
-// [/memory]
 
 // [back_end]
 struct npu_back_end {
