@@ -103,44 +103,40 @@ def page(measured):
     one_of = of["gpu"] + (f", one of {of['gpus']}" if of["gpus"] > 1 else "")
     part = [
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
-        "Rates are in GB/s. A cell with a unit of time is the duration of the operation. A *handshake* makes one stream wait for another (`order`). The *pinned\n"
-        "link* is a plain copy of the same size between device and pinned memory. A *lane* is a host thread of the copier, with a stream and pinned staging\n"
-        "buffers. *Found in its session*: the importer's session already maps the memory. *Mapped by its session*: the session maps the memory for this attach,\n"
-        "and unmaps it on release. [ipc.md](ipc.md#measurements) defines *shared slots* and *one share per frame*. The *peer* is the call in the column\n"
-        "*against*; the term has no relation to peer access between GPUs. A fixed time in that column, 20 µs or 2 µs, is part of the budget and is not\n"
-        "measured. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry is faster. If its quartiles were computed, they are in\n"
-        "brackets. A *budget* is a performance target of the project. The form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's.\n"
-        f"ferry misses {missed or 'none'} of the budgets.\n",
+        "Rates are in GB/s. A cell with a unit of time is the duration of the operation. **Ratio** is the time of the call in the column *against* (the *peer*)\n"
+        "divided by ferry's in the same run: above 1, ferry is faster. Its quartiles, where computed, are in brackets. A *budget* is a performance target of the\n"
+        "project; the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. A fixed time in the column *against*, 20 µs or 2 µs, is\n"
+        f"part of the budget and is not measured. ferry misses {missed or 'none'} of the budgets.\n\n"
+        "A *handshake* makes one stream wait for another (`order`). The *pinned link* is a plain copy of the same size between device and pinned memory. A\n"
+        "*lane* is a host thread of the copier. *Found in its session*: the importer's session already maps the memory. *Mapped by its session*: the session\n"
+        "maps the memory for this attach. [ipc.md](ipc.md#measurements) defines *shared slots* and *one share per frame*.\n",
         table(["what", "bytes", "rate", "against", "ratio", "budget", "met"], budgets(bound)),
     ]
     if by["matrix"]:
         part += [
             "The next table shows copies from the device to pinned memory, to pageable memory that has been touched or is newly allocated (fresh), and to managed\n"
-            "memory. The ratio to a plain CUDA copy of the same size is in brackets. For contiguous and transposed tensors, the plain copy is a copy of one\n"
-            "contiguous block. For pieces of 4 KiB with gaps of 4 KiB, it is cudaMemcpy2D; in the column 4 KiB, pieces and gaps have 256 bytes. A plain copy to\n"
-            "newly allocated memory includes the allocation.\n",
+            "memory. The ratio to a plain CUDA copy of the same size is in brackets: for pieces of 4 KiB with gaps of 4 KiB (in the column 4 KiB: 256 bytes) to\n"
+            "cudaMemcpy2D, otherwise to a copy of one contiguous block. A plain copy to fresh memory includes the allocation.\n",
             matrix(by["matrix"], "down"),
             "Copies to the device, in the same form:\n",
             matrix(by["matrix"], "up"),
         ]
     if by["ways"]:
         part += [
-            "The kernels that pack strided tensors on the device are in a header as PTX (`pack.hpp`, used for the rows above) or are compiled by nvcc (`pack.cuh`).\n"
-            "Without kernels, the copier uses pitched copies and loops on the host. The next table shows copies to pinned memory, with the ratio to a contiguous\n"
-            "copy of the same size:\n",
+            "The next table compares methods of copying strided tensors to pinned memory: the kernels in `pack.hpp` (PTX, used for the rows above), those in\n"
+            "`pack.cuh` (compiled by nvcc), and, without kernels, pitched copies and loops on the host. The ratio is to a contiguous copy of the same size:\n",
             table(["layout", "bytes", "method", "rate", "ratio"], ways(by["ways"])),
         ]
     if by["peers"]:
         part += [
-            "The next table compares `to_host`, using 8 lanes, with the calls of Python libraries, measured alternately in one process. Each call copies to newly\n"
-            "allocated host memory, and is timed until the data is in that memory. The ratio, with its quartiles, is in brackets:\n",
+            "The next table compares `to_host`, using 8 lanes, with calls of Python libraries that also copy to newly allocated host memory. The ratio\n"
+            "and its quartiles are in brackets:\n",
             peers(by["peers"]),
         ]
     if by["frames"]:
         part += [
-            "The next table shows frames in GPU memory that one process sends to another, measured alternately with Python libraries. The consumer copies each\n"
-            "frame. Two slots are used alternately, except in the rows \"one at a time\", where the producer sends each frame only after the consumer has replied to\n"
-            "the previous one. The ratio, with its quartiles, is in brackets:\n",
+            "The next table shows frames in GPU memory that one process sends to another, which copies each frame. Two slots are used alternately, except in the\n"
+            "rows \"one at a time\", where the producer waits for the reply to each frame. The ratio and its quartiles are in brackets:\n",
             peers(by["frames"]),
         ]
     return "\n".join(part)
