@@ -25,11 +25,12 @@ CROSS = (
     "AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire; "
     "Arm (32 bits), tests of base, tensor, space, exchange, wire, the conformance kit"
 )
+WINDOWS_HEADERS = "the headers after `<windows.h>`, except those of ipc, cuda, python and adapters of other libraries"
 WINDOWS = (
     "under Wine: tests of base, tensor, space, exchange, wire, column, arrow, adapters, abi, the conformance kit and its std, Eigen and xtensor arrays; static checks; "
-    "all headers beside `<windows.h>`; and nearly all of this compiled by Clang 19 in its mode for MSVC"
+    f"{WINDOWS_HEADERS}; and, except the Eigen and xtensor arrays, all of this compiled by Clang 19 in its mode for MSVC"
 )
-WINDOWS_CI = "under Wine: tests of base, tensor, exchange, the conformance kit; all headers beside `<windows.h>`, and in Clang's mode for MSVC"
+WINDOWS_CI = f"under Wine: tests of base, tensor, exchange, the conformance kit; {WINDOWS_HEADERS}, also in Clang's mode for MSVC"
 MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)
 MACRO = re.compile(r"^ *# *define (FERRY_(?:VERSION|HAS)\w*)", re.M)
 DEPRECATED = re.compile(r"\[\[deprecated(?:\((.*?)\))?\]\]", re.S)
@@ -50,6 +51,7 @@ def compiler_name(command):
 
 def parts(rest):
     named = re.findall(r"(?<=unit_)\w+", rest)
+    named += ["the conformance kit's std arrays"] if "conformance_std" in rest else []
     every = "every header" if "$each_header" in rest else "all headers in one program"
     return f"{every}, static checks, tests of {', '.join(named)}"
 
