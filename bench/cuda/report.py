@@ -105,8 +105,8 @@ def page(measured):
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
         "Rates are in GB/s. A cell with a unit of time is the duration of the operation. **Ratio** is the time of the call in the column *against* (the *peer*)\n"
         "divided by ferry's in the same run: above 1, ferry is faster. Its quartiles, where computed, are in brackets. A *budget* is a performance target of\n"
-        "the project; the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. A fixed time in the column *against*, 20 µs or 2 µs, is\n"
-        f"part of the budget and is not measured. ferry misses {missed or 'none'} of the budgets.\n\n"
+        "the project; the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. A fixed time in the column *against*, 20 µs or\n"
+        f"2 µs, is part of the budget and is not measured. ferry misses {missed or 'none'} of the budgets.\n\n"
         "A *handshake* makes one stream wait for another (`order`). The *pinned link* is a plain copy of the same size between device and pinned memory. A\n"
         "*lane* is a host thread of the copier. *Found in its session*: the importer's session already maps the memory. *Mapped by its session*: the session\n"
         "maps the memory for this attach. [ipc.md](ipc.md#measurements) defines *shared slots* and *one share per frame*.\n",
