@@ -16,38 +16,37 @@ import pathlib
 import platform
 import subprocess
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"  # performance.json beside it has the figures, performance.png the picture
 
 # The reason why a budget does not hold, by the start of the name of its row.
 WHY = {
-    "export, import, release": "The same block filled by hand without a check also misses this budget, because writing the block and "
-    "calling its deleter take longer than `malloc` and `free` alone. The rest of the time is spent on the checks of the adapter's view and of the imported "
-    "struct, and on the negotiation of the exchange. These steps cannot be disabled.",
-    "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count without an atomic operation and checks nothing. ferry's export "
-    "increments an atomic reference count, negotiates the exchange and checks the view.",
+    "export, import, release": "By hand and without a check, the same block also misses this budget. ferry also checks the view of the adapter and the "
+    "imported struct, and negotiates the exchange. These steps cannot be disabled.",
+    "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count that is not atomic, and checks nothing. ferry's export negotiates the "
+    "exchange and checks the view.",
     "minitensor to torch through the exchange tables": "The export allocates and checks the struct, whereas the peer imports an existing struct.",
-    "frame of": "Most of this time is the latency of waking the other process, which is high on a virtual machine with two cores. The same applies to a pipe. "
-    "ipc.md has figures from a larger machine.",
+    "frame of": "Waking the other process takes most of this time on a virtual machine with two cores, also for the pipe. [ipc.md](ipc.md#measurements) has "
+    "figures from a larger machine.",
     "contiguous": "Both sides call the same `memcpy`. The faster side varies from run to run.",
 }
 
 # What the rows of a section measure, where it is not clear from their names.
 ABOUT = {
     "Side by side: round trip in C++": "Each library exports an array that it shares by an atomic reference count, imports the struct, and releases it.",
-    "Side by side: including a header": "The times are medians of the processor time of the compiler's front end, in interleaved runs.",
-    "Exchange in C++": "The array is moved into the struct and has no reference count, so the same steps take less time than in the round trip above.",
-    "Compile time": "The times are processor times of `g++` and `clang++` with `-fsyntax-only`. They were not measured in the same run as the times in the "
-    "section about including a header.",
+    "Side by side: including a header": "Medians of the processor time of the compiler's front end.",
+    "Exchange in C++": "The array is moved into the struct and has no reference count, so these rows take less time than the round trip above.",
+    "Compile time": "Processor times with `-fsyntax-only`, from another run than those of the section about including a header.",
     "Arguments of bound functions": "The row \"NumPy's own versioned capsule\" compares two exports by NumPy; neither uses ferry.",
-    "Copies on the host": "The times are processor times of one thread. *Executed*: an existing copy plan is executed, and its destination has been written before. "
+    "Copies on the host": "Processor times of one thread. *Executed*: an existing copy plan is executed, and its destination has been written before. "
     "*Planned and executed*: the plan is made for each copy. *Fresh*: the destination is newly allocated.",
     "Attaching a tensor in host memory": "Each row attaches a tensor, reads one element and releases the tensor. *Found in its session*: the session already maps "
-    "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release. *Mapped without a session*: the attach maps and "
-    "unmaps the memory, and also identifies the calling process.",
-    "Frames between two processes": "*Lifetime protocol*: a `ferry::ipc::server` publishes buffers in shared memory, and a `ferry::ipc::client` holds a lease on the "
-    "buffer that it reads.",
+    "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release.",
+    "Frames between two processes": "*Lifetime protocol*: the protocol of `ferry::ipc::server` and `ferry::ipc::client`, [with leases](ipc.md#many-readers).",
+    "Frames between two Python processes": "*Attached before*: the producer writes to memory that it has already shared, and the consumer attaches it again. *First "
+    "attach*: each frame is a separate share. The time ends when the consumer has read one byte of every page.",
 }
 
 
@@ -233,37 +232,35 @@ def cells(r):
     return [r["what"], r["ours"], r["against"], r["peer"], ratio, r["budget"], verdict]
 
 
+def wrapped(text):
+    """The lines of a paragraph or an item of a list."""
+    return textwrap.wrap(text, 150, subsequent_indent="  " if text.startswith("- ") else "", break_long_words=False, break_on_hyphens=False)
+
+
 def page(rows, facts, parts=None):
     out = [
         "# Performance",
         "",
-        "`bench/run --write` generates this page. Each row, except those that count allocations, compares two times that were measured alternately in one run:",
-        "*ours* is ferry's time, and *peer* is the time of the library or call in the column *against*. **Ratio** is the peer's time divided by ferry's: above",
-        "1, ferry is faster; below 1, the peer is faster. The sections \"Side by side\" also have the quartiles of the ratio, in brackets. The times were",
-        "measured on the machine below. [performance.json](performance.json) has the figures.",
+        "`bench/run --write` measures the rows and writes this page, in about 15 minutes. *Ours* is ferry's time, and *peer* is the time of the library or call",
+        "in the column *against*, measured alternately in one run. **Ratio** is the peer's time divided by ferry's: above 1, ferry is faster. Quartiles of the",
+        "ratio are in brackets. Compare times only within a section. [performance.json](performance.json) has the figures.",
         "",
-        "A *budget* is a target that the project sets. The form \"time ≤ 1.3 × the peer's\" is a limit on ferry's time relative to the peer's. The form \"≤ 100 ns",
-        "above\" is a limit on ferry's time minus the peer's; rows with this form show the difference in the column *ratio*. Any other limit, such as \"≤ 2 µs\",",
-        "applies to ferry's own time or count. Rows without a budget are informational.",
-        "",
-        "Compare times only within a section, because the sections are measured by different programs and under different machine load.",
+        "A *budget* is a target that the project sets: for ferry's own time or count (\"≤ 2 µs\"), for its time relative to the peer's (\"time ≤ 1.3 × the",
+        "peer's\", \"ratio ≥ 3.0\"), or for the difference of both times (\"≤ 100 ns above\"; the column *ratio* then has the difference). Rows without a budget are",
+        "informational. [cuda.md](cuda.md#measurements) has the measurements on a GPU.",
         "",
         "![The ratio of the peer's time to ferry's, for rows whose budget limits this ratio](images/ratios.svg)",
-        "",
-        "To measure on another machine, run `bench/run --write`. It builds the programs, installs the peers into `build/venv` and writes this page, in about 15",
-        "minutes (`--quick` takes fewer measurements). The comments in `bench/run` describe how to add nanoarrow's C library. `docs/site/draw.py` draws the",
-        "chart above. [cuda.md](cuda.md) has measurements on a GPU, and [ipc.md](ipc.md#measurements) has measurements between processes.",
         "",
     ]
     out += [f"- {name}: {value}" for name, value in facts]
     out += ["", "![ferry and its peers side by side](performance.png)"]
     if parts:
-        out += ["", "## Cost of each part", "",
-                "\"Lines\" is the number of lines in the headers of the part, rounded to ten, without the generated PTX in `ferry/cuda/detail/pack_ptx.hpp` (about 7650",
-                "lines). The number for IPC includes `ferry/wire`. \"Front end\" is the processor time of",
-                f"{parts['compiler']} with `-std=c++20 -fsyntax-only` on a file that includes only the header of the row, minus the time for an empty file or for the header in",
-                f"the column *without*. It is the minimum of {parts['rounds']} rounds on {parts['date']}. In that run, `#include <memory>` took {parts['memory']:.2f} s. To compare the times with",
-                "those of another section, divide each by the time of `#include <memory>` in its section. `bench/include_cost.py --parts` prints this table.", "",
+        out += ["", "## Cost of each part", "", *wrapped(
+                "\"Lines\" counts the part's own headers, rounded to ten, without the generated PTX in `ferry/cuda/detail/pack_ptx.hpp` (about 7650 lines); "
+                f"those of IPC include `ferry/wire`. \"Front end\" is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` for a file that "
+                "includes only the header, minus the time for the header in the column *without* or for an empty file: the minimum of "
+                f"{parts['rounds']} rounds on {parts['date']}, in which `#include <memory>` took {parts['memory']:.2f} s. "
+                "`bench/include_cost.py --parts` prints this table."), "",
                 "| part | header | lines | front end | without |", "|---|---|---|---|---|"]
         for p in parts["rows"]:
             without = f"`{p['without']}`" if p["without"] else ""
@@ -272,15 +269,18 @@ def page(rows, facts, parts=None):
     for r in rows:
         if r["section"] != section:
             section = r["section"]
-            out += ["", f"## {section}", "", *([ABOUT[section], ""] if section in ABOUT else []), "| what | ours | against | peer | ratio | budget | met |", "|---|---|---|---|---|---|---|"]
+            out += ["", f"## {section}", "", *wrapped(ABOUT.get(section, "")), *([""] if section in ABOUT else []), "| what | ours | against | peer | ratio | budget | met |", "|---|---|---|---|---|---|---|"]
         out.append(("| " + " | ".join(text.replace("<= ", "≤ ").replace(">= ", "≥ ").replace(" x", " ×") if n == 5 else text for n, text in enumerate(cells(r))) + " |").replace("<", "\\<"))
     missed = [r for r in rows if r["holds"] is False]
     if missed:
         out += ["", "## Missed budgets", ""]
+        reasons = {}
         for r in missed:
             why = next((text for start, text in WHY.items() if r["what"].startswith(start)), "The reason is not known.")
             missing = f"against {r['against']}: ratio {cells(r)[4]}" if r["budget"].startswith(("time", "ratio")) else f"{r['ours']} with a budget of {r['budget'].replace('<=', 'at most')}"
-            out.append(f"- {r['what']}, {missing}. {why}")
+            reasons.setdefault(why, []).append(f"{r['what']}, {missing}")
+        for why, rows in reasons.items():
+            out += wrapped(f"- {'; '.join(rows)}. {why}")
     return "\n".join(out) + "\n"
 
 
