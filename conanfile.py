@@ -39,13 +39,11 @@ class Ferry(ConanFile):
     def validate(self):
         if self.settings.get_safe("compiler.cppstd"):
             check_min_cppstd(self, 20)
-        oldest = {"gcc": "12", "clang": "16"}.get(str(self.settings.compiler))
+        oldest = {"gcc": "12", "clang": "16", "msvc": "194"}.get(str(self.settings.compiler))
         if oldest and Version(self.settings.compiler.version) < oldest:
             raise ConanInvalidConfiguration(
-                f"ferry needs GCC 12 or Clang 16, or newer, not {self.settings.compiler} {self.settings.compiler.version}"
+                f"ferry needs GCC 12, Clang 16 or Visual Studio 2022 17.10, or newer, not {self.settings.compiler} {self.settings.compiler.version}"
             )
-        if self.settings.compiler == "msvc":
-            raise ConanInvalidConfiguration("ferry needs GCC or Clang; there is no support for MSVC")
 
     def generate(self):
         toolchain = CMakeToolchain(self)

@@ -1,12 +1,14 @@
 // ferry: requirements of the library and feature tests for the compiler and the platform.
 #pragma once
 
-#if !defined(__cplusplus) || __cplusplus < 202002L
+#if !defined(__cplusplus) || (__cplusplus < 202002L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L))
 #error "ferry needs C++20: compile with -std=c++20 or later (GCC 12, Clang 16, or newer)"
 #include <see_the_error_above>  // does not exist, so the compiler stops here and reports no errors in later lines
 #endif
 #if !defined(__GNUC__) && !defined(__clang__)  // Clang for the ABI of MSVC does not define __GNUC__
-#error "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface"
+#if !defined(_MSC_VER) || _MSC_VER < 1940
+#error "ferry needs GCC 12, Clang 16 or Visual Studio 2022 17.10, or newer: compile with one of them"
+#endif
 #elif defined(__apple_build_version__)
 #if __clang_major__ < 15
 #error "ferry needs Apple Clang 15 (LLVM 16) or newer: update Xcode"
@@ -44,21 +46,49 @@
 #define FERRY_LIFETIME_BOUND
 #endif
 
-// For functions on error paths: keeps them out of line.
+// Attributes, built-in functions and vector types of GNU C++ are available. MSVC does not have them.
+#ifndef FERRY_HAS_GNU
+#if defined(__GNUC__) || defined(__clang__)
+#define FERRY_HAS_GNU 1
+#else
+#define FERRY_HAS_GNU 0
+#endif
+#endif
+
+// FERRY_COLD: for functions on error paths, which stay out of line.
+// FERRY_ALWAYS_INLINE: for small functions that every exchange calls. A call that is not inlined passes structs through
+// memory, which takes longer than the function itself.
+#if FERRY_HAS_GNU
+#define FERRY_NOINLINE [[gnu::noinline]]
 #define FERRY_COLD [[gnu::cold, gnu::noinline]]
+#define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline
+#define FERRY_UNREACHABLE() __builtin_unreachable()
+#define FERRY_PREFETCH(address, to_write) __builtin_prefetch(address, to_write)
+#else
+#define FERRY_NOINLINE __declspec(noinline)
+#define FERRY_COLD __declspec(noinline)
+#define FERRY_ALWAYS_INLINE __forceinline
+#define FERRY_UNREACHABLE() __assume(false)
+#define FERRY_PREFETCH(address, to_write) static_cast<void>(0)
+#endif
 
 // For static variables of which each shared library needs its own copy. Two extension modules may contain different
 // versions of ferry. Without this attribute, both would use the variables of the module that was loaded first, whose
 // layout may differ.
+// Libraries of Windows export nothing that is not marked.
+#if FERRY_HAS_GNU
 #define FERRY_HIDDEN [[gnu::visibility("hidden")]]
+#else
+#define FERRY_HIDDEN
+#endif
 
 // For exceptions that cross shared library boundaries. libc++ identifies a type by the address of its type info, and
 // -fvisibility=hidden would create a separate type info in each library.
+#if FERRY_HAS_GNU
 #define FERRY_VISIBLE [[gnu::visibility("default")]]
-
-// For small functions that every exchange calls. A call that is not inlined passes structs through memory, which takes
-// longer than the function itself.
-#define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline
+#else
+#define FERRY_VISIBLE
+#endif
 
 // For members of an empty type. The ABI of MSVC ignores the standard attribute.
 #if defined(_MSC_VER)
@@ -106,7 +136,7 @@
 
 // Makes the compiler keep a value that was loaded from memory which another process may change. Without it, a compiler
 // may load the value a second time after a check. `where` is r for numbers and m for structs.
-#if defined(__GNUC__)
+#if FERRY_HAS_GNU
 #define FERRY_KEEP_LOADED(value, where) __asm__("" : "+" #where(value))
 #else
 #define FERRY_KEEP_LOADED(value, where) static_cast<void>(0)
@@ -141,7 +171,7 @@
 #endif
 
 // `column/` is available. Requires a 64-bit, little-endian host, because Arrow buffers are used without conversion.
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && __SIZEOF_POINTER__ == 8
+#if defined(_WIN64) || (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && __SIZEOF_POINTER__ == 8)
 #define FERRY_HAS_COLUMN 1
 #else
 #define FERRY_HAS_COLUMN 0

@@ -46,6 +46,8 @@ SYSTEM = {"ipc"}
 # Standard headers whose cost a core header must justify on the same line.
 COSTLY = {"memory", "functional", "iostream", "ranges", "stdexcept", "string", "vector", "atomic", "complex", "mutex"}
 COMPILER_TEST = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(__GNUC__|__clang__|_MSC_VER|__cplusplus|__cpp_\w+)")
+# Extensions of GNU C++, which MSVC lacks: config.hpp has macros for them, or the header has code for both.
+EXTENSION = re.compile(r"\bgnu::|\b__(builtin_\w+|attribute__|int128|extension__|asm__)\b")
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 INCLUDES = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"](.*)')
 NAMESPACE = re.compile(r"^\s*namespace ferry\b(?! *=)(.*)")
@@ -79,7 +81,7 @@ def may_include(includer, included):
     return own in CORE and other in CORE and CORE.index(other) < CORE.index(own)
 
 
-def check_line(path, line):
+def check_line(path, line, portable):
     if (match := NAMESPACE.match(line)) and not re.match(r"::inline FERRY_ABI_NAMESPACE\b", match[1]):
         yield "opens ferry without its binary interface: write `namespace ferry::inline FERRY_ABI_NAMESPACE`"
     if match := DEFINE.match(line):
@@ -87,6 +89,8 @@ def check_line(path, line):
             yield f"defines {match[1]}: only FERRY_ macros"
     if COMPILER_TEST.match(line) and path != "config.hpp":
         yield "asks the compiler what it is: only config.hpp does"
+    if (match := EXTENSION.search(line.partition("//")[0])) and layer(path) in set(CORE) - SYSTEM and not portable:
+        yield f"uses {match[0]}, which MSVC does not have: a macro of config.hpp, or both ways and FERRY_HAS_GNU"
     if not (match := INCLUDES.match(line)):
         return
     target, rest = match[1], match[2]
@@ -115,7 +119,7 @@ def check_header(path, text):
     for number, line in enumerate(lines, 1):
         if len(line) > WIDE and '"' not in line and "// clang-format off" not in lines[number - 2]:
             yield f"{path}:{number}: {len(line)} columns; {WIDE} are the most"
-        for problem in check_line(path, line):
+        for problem in check_line(path, line, "FERRY_HAS_GNU" in text):
             yield f"{path}:{number}: {problem}"
 
 
@@ -185,6 +189,7 @@ PLANTED = {
     "a header of C": ("conformance/a.hpp", "#include <string.h>", "the core has no system"),
     "no config": ("base/a.hpp", "#include <cstdint>", "without <ferry/config.hpp>"),
     "a foreign macro": ("base/a.hpp", "#define NOT_OURS 1", "only FERRY_"),
+    "an extension": ("base/a.hpp", "[[gnu::cold]] void f();", "uses gnu::"),
     "a compiler test": ("base/a.hpp", "#if defined(__clang__)", "only config.hpp"),
     "a name outside the binary interface": ("base/a.hpp", "namespace ferry {", "write `namespace ferry::inline FERRY_ABI_NAMESPACE`"),
     "a layer outside of it": ("cuda/a.hpp", "namespace ferry::cuda {", "write `namespace ferry::inline FERRY_ABI_NAMESPACE`"),
@@ -201,6 +206,7 @@ ALLOWED = {
     "base/a.hpp": "#include <ferry/config.hpp>\n#include <atomic> // reference counts cross threads",
     "ipc/a.hpp": "#include <ferry/config.hpp>\n#include <unistd.h>",
     "base/b.hpp": "#include <ferry/config.hpp>\nnamespace ferry::inline FERRY_ABI_NAMESPACE::detail {\nusing namespace ferry::wire;",
+    "base/c.hpp": "#include <ferry/config.hpp>\n#if FERRY_HAS_GNU\n[[gnu::cold]]\n#endif",
     "config.hpp": "#if defined(__GNUC__)\n#endif\n#define FERRY_X 1",
     "python/cuda_a.hpp": "#include <ferry/cuda/b.hpp>",
     "cuda/b.hpp": "#include <ferry/base/a.hpp>\n#include <memory>",

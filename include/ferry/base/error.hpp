@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <source_location>
+#include <type_traits>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 
@@ -120,13 +122,13 @@ class message {
     /// \return      this object
     FERRY_COLD constexpr message& operator<<(char const* text) noexcept {
         if (text == nullptr) return *this;
-        if (__builtin_is_constant_evaluated()) {
+        if (std::is_constant_evaluated()) {
             while (*text != '\0' && size_ + 1 < sizeof text_) text_[size_++] = *text++;
             return *this;
         }
-        std::size_t const length = __builtin_strlen(text), free = sizeof text_ - 1 - size_;
+        std::size_t const length = std::strlen(text), free = sizeof text_ - 1 - size_;
         std::size_t const count = length < free ? length : free;
-        __builtin_memcpy(text_ + size_, text, count);
+        std::memcpy(text_ + size_, text, count);
         size_ += count;
         return *this;
     }

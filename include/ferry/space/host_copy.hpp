@@ -13,7 +13,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 // Separate from copy_on_host, so that only the single memcpy is inlined.
-[[gnu::noinline]] inline void copy_loops_on_host(copy_plan const& plan, std::byte* dst, std::byte const* src) noexcept {
+FERRY_NOINLINE inline void copy_loops_on_host(copy_plan const& plan, std::byte* dst, std::byte const* src) noexcept {
     switch (plan.kind) {
         case copy_kind::empty:
         case copy_kind::contiguous: return;

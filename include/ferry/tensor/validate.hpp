@@ -33,7 +33,7 @@ namespace detail {
 }
 
 /// Rejects unknown device types (R3, R34), and negative ids of device types with ids (R35, R36).
-[[nodiscard, gnu::cold]] inline bool check_device(device d, reporter r) {
+[[nodiscard]] FERRY_COLD inline bool check_device(device d, reporter r) {
     if (!is_known(d.type))  // mutant: validate_device
         return report(r, errc::device,
                       message{"device type "}
@@ -47,7 +47,7 @@ namespace detail {
 }
 
 /// Rejects unknown and malformed data types (R3, R16–R18).
-[[nodiscard, gnu::cold]] inline bool check_dtype(data_type t, reporter r) {
+[[nodiscard]] FERRY_COLD inline bool check_dtype(data_type t, reporter r) {
     if (is_valid(t)) return true;  // mutant: validate_dtype
     message text{"dtype "};
     text << t << " is unknown or malformed";
@@ -69,7 +69,7 @@ struct byte_reach {
 
 /// Checks rank, extents, and the number of elements and bytes (R25, R32). Sets `count` to the number of elements, and
 /// `reach` to the reach of compact elements.
-[[nodiscard, gnu::cold]] inline bool check_shape(DLTensor const& t, data_type type, bool padded, std::int64_t& count,
+[[nodiscard]] FERRY_COLD inline bool check_shape(DLTensor const& t, data_type type, bool padded, std::int64_t& count,
                                                  byte_reach& reach, reporter r) {
     if (t.ndim < 0)  // mutant: validate_ndim
         return report(r, errc::rank, message{"ndim is "} << t.ndim << "; it must not be negative (R32)");
@@ -92,7 +92,7 @@ struct byte_reach {
 
 /// Checks that the reach of the elements fits in 63 bits, and sets `reach` (R24, R32). Negative strides (R28) and
 /// strides of 0 (R29) are allowed. Strides of empty tensors (R26) and of dimensions of extent 1 (R27) are ignored.
-[[nodiscard, gnu::cold]] inline bool check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded,
+[[nodiscard]] FERRY_COLD inline bool check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded,
                                                    byte_reach& reach, reporter r) {
     if (t.strides == nullptr || count == 0) return true;
     std::int64_t lowest = 0, highest = 0, step = 0;
@@ -115,7 +115,7 @@ struct byte_reach {
 
 /// Checks that data is not NULL, unless the tensor is empty (R26), and that the byte offset and all elements lie within
 /// the address space (R23, R32).
-[[nodiscard, gnu::cold]] inline bool check_data(DLTensor const& t, std::int64_t count, byte_reach reach, reporter r) {
+[[nodiscard]] FERRY_COLD inline bool check_data(DLTensor const& t, std::int64_t count, byte_reach reach, reporter r) {
     if (t.data == nullptr && count != 0)  // mutant: validate_data
         return report(r, errc::null_data,
                       message{"data is NULL, but the shape has "}
@@ -187,7 +187,7 @@ struct byte_reach {
 
 /// Validates a struct. Not inlined: one copy serves callers for which the size of the code is more important than the
 /// duration of a call.
-[[nodiscard, gnu::noinline]] inline bool check_tensor_by_call(DLTensor const& t, flags bits, reporter r) {
+[[nodiscard]] FERRY_NOINLINE inline bool check_tensor_by_call(DLTensor const& t, flags bits, reporter r) {
     return check_tensor(t, bits, r);
 }
 
@@ -276,7 +276,7 @@ namespace detail {
     return has_strides(v) ? check_tensor(tensor_of(v), v.flags(), r) : report_stride_count(v, r);
 }
 /// Validates a view like check_view. Not inlined; see check_tensor_by_call.
-[[nodiscard, gnu::noinline]] inline bool check_view_by_call(tensor_view const& v, reporter r) {
+[[nodiscard]] FERRY_NOINLINE inline bool check_view_by_call(tensor_view const& v, reporter r) {
     return has_strides(v) ? check_tensor_by_call(tensor_of(v), v.flags(), r) : report_stride_count(v, r);
 }
 

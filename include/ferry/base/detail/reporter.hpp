@@ -65,7 +65,7 @@ class reporter {
 /// For `f`, in which a check that fails throws: informs the compiler that the check returned true. After a check of a
 /// count, loops have known bounds. The check must return the constant false, not the result of `report`.
 FERRY_ALWAYS_INLINE constexpr void assume_valid(bool checked) noexcept {
-    if (!checked) __builtin_unreachable();
+    if (!checked) FERRY_UNREACHABLE();
 }
 #endif
 

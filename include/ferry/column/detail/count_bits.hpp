@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/column/bitmap.hpp>
+#include <ferry/space/detail/simd.hpp>
 
 #include <bit>
 #include <cstdint>
@@ -12,9 +13,11 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 /// 128 bits that are added up side by side: with the instructions that every x86-64 and AArch64 has. The popcnt of
 /// x86-64 is not among them, and a table of bytes is ten times slower.
 class bit_counter {
+    using lane = wide_word;  // `lane const` loses its size in nvcc, `auto const` does not
+
    public:
     /// Bytes of a step.
-    static constexpr std::int64_t step = 256;
+    static constexpr std::int64_t step = 16 * sizeof(lane);
 
     void add(unsigned char const* p) noexcept {
         auto const eights = add_eight(p), more = add_eight(p + step / 2);
@@ -24,11 +27,14 @@ class bit_counter {
     [[nodiscard]] std::int64_t total() const noexcept {
         auto const sum =
             sixteens_ * 16 + ones_of(eights_) * 8 + ones_of(fours_) * 4 + ones_of(twos_) * 2 + ones_of(units_);
-        return static_cast<std::int64_t>(sum[0] + sum[1]);
+        std::int64_t halves[sizeof sum / 8], total = 0;
+        std::memcpy(halves, &sum, sizeof sum);
+        for (auto const half : halves) total += half;
+        return total;
     }
 
    private:
-    using lane [[gnu::vector_size(16)]] = std::uint64_t;  // `lane const` loses its size in nvcc, `auto const` does not
+    static constexpr std::int64_t size = sizeof(lane);
 
     [[nodiscard]] static lane load(unsigned char const* p) noexcept {
         lane l;
@@ -42,11 +48,12 @@ class bit_counter {
         return (a & b) | (either & c);
     }
     [[nodiscard]] lane add_four(unsigned char const* p) noexcept {
-        auto const a = add_two(units_, load(p), load(p + 16)), b = add_two(units_, load(p + 32), load(p + 48));
+        auto const a = add_two(units_, load(p), load(p + size));
+        auto const b = add_two(units_, load(p + 2 * size), load(p + 3 * size));
         return add_two(twos_, a, b);
     }
     [[nodiscard]] lane add_eight(unsigned char const* p) noexcept {
-        lane const a = add_four(p), b = add_four(p + 64);
+        lane const a = add_four(p), b = add_four(p + 4 * size);
         return add_two(fours_, a, b);
     }
     /// The bits of each 64.

@@ -31,7 +31,7 @@ FERRY_COLD inline void report_item(reporter r, column_view c, std::int64_t i, ch
 struct item_thrower {};
 [[noreturn]] FERRY_COLD inline void report_item(item_thrower, column_view c, std::int64_t i, char const* what) {
     report_item(reporter{values_api, std::source_location::current()}, c, i, what);
-    __builtin_unreachable();
+    FERRY_UNREACHABLE();
 }
 #endif
 

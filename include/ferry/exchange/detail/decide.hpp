@@ -33,7 +33,7 @@ template <class Array = managed_tensor>
 [[nodiscard]] FERRY_COLD inline decision negotiate_any(tensor_properties const& props, request const& req) noexcept {
     return negotiate(props, req);
 }
-[[nodiscard, gnu::noinline]] inline decision negotiate_at_run_time(tensor_properties const& props,
+[[nodiscard]] FERRY_NOINLINE inline decision negotiate_at_run_time(tensor_properties const& props,
                                                                    request const& req) noexcept {
     bool const is_plain = props.device.type == device_type::cpu && !req.device && req.copy == copy_policy::if_needed &&
                           req.stream.is_none();

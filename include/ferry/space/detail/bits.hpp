@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/space/detail/odometer.hpp>
+#include <ferry/space/detail/simd.hpp>
 #include <ferry/space/loop_nest.hpp>
 
 #include <bit>
@@ -20,16 +21,24 @@ struct bit_unit {
     return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
 }
 
+/// Reverses the bytes of a number if the host is big-endian.
+[[nodiscard]] constexpr std::uint64_t little_endian(std::uint64_t w) noexcept {
+    if constexpr (std::endian::native == std::endian::big) {
+        w = (w & 0x00ff'00ff'00ff'00ff) << 8 | (w >> 8 & 0x00ff'00ff'00ff'00ff);
+        w = (w & 0x0000'ffff'0000'ffff) << 16 | (w >> 16 & 0x0000'ffff'0000'ffff);
+        w = w << 32 | w >> 32;
+    }
+    return w;
+}
 /// Loads eight bytes as a little-endian number.
 [[nodiscard]] inline std::uint64_t load_word(std::byte const* p) noexcept {
     std::uint64_t w = 0;
     std::memcpy(&w, p, sizeof w);
-    if constexpr (std::endian::native == std::endian::big) w = __builtin_bswap64(w);
-    return w;
+    return little_endian(w);
 }
 /// Stores a number as eight little-endian bytes.
 inline void store_word(std::byte* p, std::uint64_t w) noexcept {
-    if constexpr (std::endian::native == std::endian::big) w = __builtin_bswap64(w);
+    w = little_endian(w);
     std::memcpy(p, &w, sizeof w);
 }
 
@@ -74,9 +83,9 @@ inline void copy_bit_run(std::byte* dst, std::int64_t to, std::byte const* src, 
         } else {
             std::int64_t i = 0;
             if constexpr (std::endian::native == std::endian::little) {
-                using lane [[gnu::vector_size(16)]] = std::uint64_t;
-                for (; whole / 8 - i >= 24; i += 16) {  // reads 24 bytes
-                    lane low, high;
+                constexpr auto step = static_cast<std::int64_t>(sizeof(wide_word));
+                for (; whole / 8 - i >= step + 8; i += step) {  // reads step + 8 bytes
+                    wide_word low, high;
                     std::memcpy(&low, s + i, sizeof low);
                     std::memcpy(&high, s + i + 8, sizeof high);
                     low = low >> shift | high << (64 - shift);

@@ -112,8 +112,8 @@ void transpose_dense(plane const& p, std::byte* dst, std::byte const* src) noexc
         if (part.rows == tile && part.columns == tile) {
             // Prefetches the next tile of the column during the copy of this one.
             for (std::int64_t i = 0; i < tile && part.rows_below >= tile; ++i) {
-                __builtin_prefetch(d + (tile + i) * p.dst_row, 1);
-                __builtin_prefetch(s + i * p.src_column + 64, 0);
+                FERRY_PREFETCH(d + (tile + i) * p.dst_row, 1);
+                FERRY_PREFETCH(s + i * p.src_column + 64, 0);
             }
             return transpose_tile<Size>(d, p.dst_row, s, p.src_column);
         }

@@ -167,10 +167,10 @@ template <bool IsFixed>
 }
 
 // Not inlined; see check_tensor_by_call.
-[[gnu::noinline]] inline bool write_layout_by_call(tensor_view const& v, std::int64_t* metadata) noexcept {
+FERRY_NOINLINE inline bool write_layout_by_call(tensor_view const& v, std::int64_t* metadata) noexcept {
     return write_layout(v, metadata);
 }
-[[nodiscard, gnu::noinline]] inline bool write_checked_by_call(tensor_view const& before, tensor_view const& after,
+[[nodiscard]] FERRY_NOINLINE inline bool write_checked_by_call(tensor_view const& before, tensor_view const& after,
                                                                void const* from, std::size_t size, device as_device,
                                                                bool empty, std::int64_t* metadata, DLTensor& out,
                                                                reporter r) {

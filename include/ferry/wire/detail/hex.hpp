@@ -66,15 +66,14 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 /// for what does not fit.
 template <std::integral T>
 [[nodiscard]] constexpr bool from_decimal(std::string_view text, T& out) noexcept {
-    bool const negative = text.starts_with('-');
+    bool const negative = std::is_signed_v<T> && text.starts_with('-');
     auto const digits = text.substr(negative ? 1 : 0);
     if (digits.empty() || (digits[0] == '0' && text.size() != 1)) return false;
     T value = 0;
     for (char const c : digits) {
-        auto const digit = static_cast<T>(c - '0');
-        if (c < '0' || c > '9' || __builtin_mul_overflow(value, T{10}, &value)) return false;
-        if (negative ? __builtin_sub_overflow(value, digit, &value) : __builtin_add_overflow(value, digit, &value))
-            return false;
+        if (c < '0' || c > '9' || !ferry::detail::checked_multiply(value, T{10}, value)) return false;
+        auto const digit = static_cast<T>(negative ? '0' - c : c - '0');
+        if (!ferry::detail::checked_add(value, digit, value)) return false;
     }
     out = value;
     return true;
