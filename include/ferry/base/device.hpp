@@ -50,6 +50,12 @@ enum class device_type : std::int32_t {
            type == device_type::cuda_managed;
 }
 
+/// Returns whether work on memory of a device type may be pending on a stream (R46, R48).
+///
+/// \param type  device type
+/// \return      false for cpu
+[[nodiscard]] constexpr bool uses_streams(device_type type) noexcept { return type != device_type::cpu; }
+
 /// Returns whether CUDA streams order work on memory of a device type; exchanges of such memory accept tokens of CUDA
 /// streams.
 ///

@@ -56,6 +56,14 @@ constexpr flags& operator&=(flags& a, flags b) noexcept { return a = a & b; }
 /// \return        true when `set` contains all bits of `wanted`
 [[nodiscard]] constexpr bool has(flags set, flags wanted) noexcept { return (set & wanted) == wanted; }
 
+/// Returns the flags of a tensor that the legacy struct, which has no flags, cannot represent (R13, R15).
+///
+/// \param set  flags of the tensor
+/// \return     read_only and subbyte_padded, as far as they are set
+[[nodiscard]] constexpr flags lost_in_legacy(flags set) noexcept {
+    return set & (flags::read_only | flags::subbyte_padded);
+}
+
 /// Removes unknown bits, which imports ignore (R14).
 ///
 /// \param set  bits

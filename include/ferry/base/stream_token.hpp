@@ -259,7 +259,7 @@ class stream_token {
 [[nodiscard]] constexpr bool orders(device_type family, device_type type) noexcept {
     if (family == device_type::cuda) return uses_cuda_streams(type);
     if (family == device_type::rocm) return uses_rocm_streams(type);
-    return family == type && type != device_type::cpu;
+    return family == type && uses_streams(type);
 }
 
 /// Returns whether an exchange of memory of a device type accepts a token.

@@ -95,7 +95,7 @@ template <class Consumer>
     static_assert(is_consumer<Consumer>());
     if constexpr (has_current_stream<Consumer>) {
         device const target = req.device.value_or(dev);
-        if (req.stream.is_none() && target.type != device_type::cpu)  // mutant: r48_current_stream_host
+        if (req.stream.is_none() && uses_streams(target.type))  // mutant: r48_current_stream_host
             req.stream = array_traits<Consumer>::current_stream(target);
     }
     return req;

@@ -92,14 +92,20 @@ namespace detail {
 /// Returns whether the data must be complete on return because the consumer has no stream to order (R48, R49).
 [[nodiscard]] constexpr bool is_synchronous(device to, stream_token consumer) noexcept {
     // mutant: r48_host, r49_host
-    return to.type == device_type::cpu || (!consumer.names_stream() && !consumer.is_no_sync());
+    return !uses_streams(to.type) || (!consumer.names_stream() && !consumer.is_no_sync());
+}
+
+/// Returns the flags to export: those of the tensor, without read_only if its owner shares read-only data with legacy
+/// consumers and the struct is legacy (R15).
+[[nodiscard]] constexpr flags flags_to_export(flags bits, bool lends_read_only, version max) noexcept {
+    return lends_read_only && max.is_legacy() ? bits & ~flags::read_only : bits;  // mutant: r15_lent_flag
 }
 
 /// Returns the request to pass to a producer, without no_sync if the requested device is the CPU: a producer that
 /// ignores the device would otherwise return incomplete data (R48).
 [[nodiscard]] constexpr request for_producer(request req) noexcept {
     // mutant: no_sync_for_the_host
-    if (req.device && req.device->type == device_type::cpu && req.stream.is_no_sync()) req.stream = {};
+    if (req.device && !uses_streams(req.device->type) && req.stream.is_no_sync()) req.stream = {};
     return req;
 }
 
@@ -117,8 +123,7 @@ namespace detail {
                                                                request const& req) noexcept {
     using detail::refuse;
     bool const legacy = req.max_version.is_legacy();
-    bool const read_only = has(props.bits, flags::read_only);
-    bool const padded = has(props.bits, flags::subbyte_padded);
+    flags const bits = detail::flags_to_export(props.bits, props.lends_read_only, req.max_version);
 
     decision d;
     d.to = req.device ? *req.device : props.device;  // GCC 12 warns of uninitialised members in value_or
@@ -134,7 +139,7 @@ namespace detail {
         return refuse(errc::stream,
                       "the stream is a null handle: pass the legacy default or the per-thread default stream (R44)");
     if (!fits(req.stream, d.to.type))  // mutant: r46_r48_stream_fits
-        return refuse(errc::stream, d.to.type == device_type::cpu
+        return refuse(errc::stream, !uses_streams(d.to.type)
                                         ? "CPU memory has no streams: omit the stream (R46, R48)"
                                         : "the stream belongs to a different type of device than the target: pass a "
                                           "stream of the target device (R43–R45)");
@@ -148,9 +153,8 @@ namespace detail {
     // Share or copy (R53).
     bool const fresh = req.copy == copy_policy::always;
     bool const reachable = detail::is_reachable_as(props.device, d.to);
-    // R13, R15: the legacy struct has no flags
     // mutant: r13_legacy_padded, r13_r15_needs_flags
-    bool const needs_flags = legacy && ((read_only && !props.lends_read_only) || padded);
+    bool const needs_flags = legacy && lost_in_legacy(bits) != flags::none;
     // mutant: r21_describable, r53_always, r53_reachable, r55_shareable
     if (fresh || !reachable || needs_flags || !props.is_describable || !props.is_shareable) {
         if (req.copy == copy_policy::never) {  // mutant: r54_never
@@ -178,7 +182,7 @@ namespace detail {
     }
 
     // The wait (R43, R48, R49).
-    bool const pending = props.device.type != device_type::cpu && !props.ready_on.is_no_sync();
+    bool const pending = uses_streams(props.device.type) && !props.ready_on.is_no_sync();
     if (pending || d.action == action::copy) {
         // mutant: r43_bound_ready, r43_host_never_pending, r44_ready_of_device
         stream_token const ready = pending ? props.ready_on.bound_to(props.device) : already_ready;
@@ -224,11 +228,10 @@ namespace detail {
     }
 
     // Flags and version of the result (R4, R11–R13, R57).
-    d.bits = props.bits & flags::subbyte_padded;
+    d.bits = bits & flags::subbyte_padded;
     // mutant: r12_is_copied, r13_copy_for_legacy
     if (d.action == action::copy) d.bits = (legacy ? flags::none : d.bits) | flags::is_copied;
-    // mutant: r11_read_only, r15_lent_flag
-    else if (read_only && !(legacy && props.lends_read_only)) d.bits |= flags::read_only;
+    else d.bits |= bits & flags::read_only;  // mutant: r11_read_only
     d.stamp = legacy ? version::legacy : detail::stamp_for(props.type, d.bits, req.max_version);  // mutant: r57_legacy
     return d;
 }

@@ -193,7 +193,7 @@ struct interned_names {
             raise(PyExc_ValueError, "ROCm has no streams 1 and 2 (R45): pass 0 for the default stream");
         return number == 0 ? stream_token::rocm_default() : stream_token::rocm_handle(handle);
     }
-    if (type == device_type::cpu)
+    if (!uses_streams(type))
         raise(PyExc_ValueError, "CPU memory has no streams: stream must be None or -1 (R46, R48)");
     return stream_token::native(type, handle);
 }

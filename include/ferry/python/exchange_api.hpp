@@ -168,7 +168,7 @@ struct FERRY_HIDDEN exchange_table {
             *out = nullptr;
             if constexpr (has_current_stream<T>) {
                 device const dev{static_cast<device_type>(type), id};
-                if (dev.type != device_type::cpu)
+                if (uses_streams(dev.type))
                     *out = reinterpret_cast<void*>(array_traits<T>::current_stream(dev).native_handle());
             }
             return 0;
@@ -190,7 +190,7 @@ struct FERRY_HIDDEN exchange_table {
     /// which the array is ready, or for its event. Does not block the host.
     static void order_current_stream([[maybe_unused]] T& array, [[maybe_unused]] device dev) {
         if constexpr ((has_ready_on<T> || has_ready_event<T>) && has_current_stream<T>) {
-            if (dev.type == device_type::cpu) return;
+            if (!uses_streams(dev.type)) return;
             BackEnd b{};
             ferry::detail::reporter const r{"DLPackExchangeAPI", in_python};
             stream_token const on = array_traits<T>::current_stream(dev).on_device(dev);

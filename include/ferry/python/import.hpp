@@ -54,7 +54,7 @@ struct imported {
     if (call_python([&] { return api.managed_tensor_from_py_object_no_sync(x, &raw); }) != 0) throw error_is_set{};
     got.tensor = ferry::detail::take<true>(raw, {"ferry::from_dlpack", in_python});
     device const dev = got.tensor.device();
-    if (dev.type != device_type::cpu) got.ready_on = current_stream_of(api, dev);
+    if (uses_streams(dev.type)) got.ready_on = current_stream_of(api, dev);
 }
 
 /// Imports an object through its exchange table, without synchronisation: the tensor is ready on the current stream of

@@ -125,7 +125,7 @@ class loader {
                 if (import_argument<Options>(x, may_copy, tensor)) {
                     request req;
                     auto const dev = tensor->device();
-                    if (dev.type != device_type::cpu) req.stream = Options::current_stream(dev);
+                    if (uses_streams(dev.type)) req.stream = Options::current_stream(dev);
                     auto const ready = ferry::detail::ready_after(req, dev);
                     value.emplace(ferry::from_dlpack<T>(std::move(*tensor), req, b, ready));
                 }
@@ -180,7 +180,7 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
         request req{.copy = copy_policy::always, .layout = Layout};
         auto const dev = tensor_->device();
         if constexpr (names_stream<Options>)
-            if (dev.type != device_type::cpu) req.stream = Options::current_stream(dev);
+            if (uses_streams(dev.type)) req.stream = Options::current_stream(dev);
         auto const ready = ferry::detail::ready_after(req, dev);
         typename Options::back_end b{};
         gil_releasing_back_end releasing{b};

@@ -3,6 +3,7 @@
 
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/flags.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/base/version.hpp>
 #include <ferry/config.hpp>
@@ -164,16 +165,16 @@ namespace detail {
 
 inline bool check_not_empty(managed_tensor const& tensor, reporter r) { return tensor ? true : report_empty(r); }
 
-/// Fails for read-only and padded tensors, because the legacy struct has no flags (R13, R15).
-[[nodiscard]] inline bool check_legacy_flags(tensor_view const& v, reporter r) {
-    if (v.is_read_only())
+/// Fails for the flags of a tensor that a legacy struct cannot represent (R13, R15).
+[[nodiscard]] inline bool check_legacy_flags(flags bits, reporter r) {
+    flags const lost = lost_in_legacy(bits);
+    if (lost == flags::none) return true;
+    if (has(lost, flags::read_only))
         return report(r, errc::read_only,
                       "the legacy struct has no flag for read-only data (R15): export a copy, or request "
                       "max_version=(1, 0)");
-    if (v.is_padded())
-        return report(r, errc::flags,
-                      "the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)");
-    return true;
+    return report(r, errc::flags,
+                  "the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)");
 }
 
 /// Access to a managed_tensor without checks.
@@ -189,7 +190,7 @@ struct trusted {
 /// Transfers a tensor to a new legacy struct; returns null on failure.
 [[nodiscard]] inline DLManagedTensor* release_legacy(managed_tensor& tensor, reporter r) {
     tensor_view const v = trusted::view(tensor);
-    if (!check_not_empty(tensor, r) || !check_legacy_flags(v, r)) return nullptr;
+    if (!check_not_empty(tensor, r) || !check_legacy_flags(v.flags(), r)) return nullptr;
     return make_valid_raw<DLManagedTensor>(
         std::move(tensor), fixed_view{v}, v, v.device(), v.flags(), version::legacy, r);
 }

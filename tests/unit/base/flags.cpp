@@ -24,6 +24,11 @@ TEST_CASE("flags support the bitwise operators") {
     CHECK(set == (flags::is_copied | flags::subbyte_padded));
 }
 
+TEST_CASE("R13, R15: the legacy struct loses the flags for read-only and for padded data") {
+    CHECK(lost_in_legacy(known(flags{7})) == (flags::read_only | flags::subbyte_padded));
+    CHECK(lost_in_legacy(flags::is_copied) == flags::none);
+}
+
 TEST_CASE("R14: known() removes unknown bits") {
     CHECK(known(flags{~std::uint64_t{0}}) == flags{7});
     CHECK(known(flags{0x8000'0000'0000'0008}) == flags::none);

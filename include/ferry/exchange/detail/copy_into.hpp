@@ -92,10 +92,7 @@ template <managed_struct Raw>
                       message{"array_traits::allocate returned memory on "}
                           << name(fresh.device().type) << ":" << fresh.device().id << ", expected " << name(to.type)
                           << ":" << to.id << ": it must fail for unsupported devices");
-    if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
-        return report(r, errc::flags,
-                      "the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)");
-    return true;
+    return !std::same_as<Raw, DLManagedTensor> || check_legacy_flags(fresh.flags() & flags::subbyte_padded, r);
 }
 
 /// Copies `v` into the new memory that `owner` holds and `view_of_owner` describes, and performs the waits of the

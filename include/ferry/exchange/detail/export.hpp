@@ -55,7 +55,7 @@ template <class Array, class BackEnd>
 [[nodiscard]] stream_token ready_stream(Array const& a, [[maybe_unused]] BackEnd& b, [[maybe_unused]] reporter r) {
     if constexpr (has_ready_event<Array>) {
         device const dev = view_of(a).device();
-        if (dev.type == device_type::cpu) return already_ready;
+        if (!uses_streams(dev.type)) return already_ready;
         stream_token const on = default_stream(dev);
         auto const event = array_traits<std::remove_cv_t<Array>>::ready_on(a);
         // mutant: r43_event_of_default_stream
@@ -105,9 +105,8 @@ template <managed_struct Raw, class Array, bool ByCall = false, class Handle>
     auto const described = describe(handle);
     if (!check_result(described, r)) return nullptr;
     tensor_view const& v = unwrapped(described);
-    bool const is_lent = lends_read_only<std::remove_reference_t<Array>> && max.is_legacy();
-    flags const own = is_lent ? v.flags() & ~flags::read_only : v.flags();
-    if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(v.with_device(v.device(), own), r)) return nullptr;
+    flags const own = flags_to_export(v.flags(), lends_read_only<std::remove_reference_t<Array>>, max);
+    if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(own, r)) return nullptr;
     if (!(ByCall ? check_view_by_call(v, r) : check_view(v, r))) return nullptr;
     bits |= own & flags::read_only;  // mutant: r11_weaker_handle
     return make_valid_raw<Raw, ByCall>(std::move(handle), describe, v, to, bits, max, r);
