@@ -437,6 +437,7 @@ def undocumented(by_file):
 # The `try_` forms that are not named after the function that throws.
 TRY_FORMS = {
     "ferry::borrowed_tensor::borrowed_tensor": "ferry::try_borrow",
+    "ferry::device_of_t::operator()": "ferry::try_device_of",
     "ferry::view_of_t::operator()": "ferry::try_view_of",
     "ferry::host_back_end::allocate": "ferry::buffer::try_allocate",
     "ferry::allocating_from::allocate": "ferry::buffer::try_allocate",

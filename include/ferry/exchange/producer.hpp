@@ -80,10 +80,38 @@ struct describe_t {
 /// `describe(array)` returns the return value of the adapter: a view, or a result that contains one.
 inline constexpr describe_t describe{};
 
+/// Returns the device of an array. `view_device(a)` returns the device of its view.
+template <class Array, class ViewDevice>
+[[nodiscard]] constexpr device device_in(Array& a, [[maybe_unused]] ViewDevice view_device) {
+    using T = std::remove_cv_t<Array>;
+    if constexpr (!is_device_sound<T>()) return {};
+    else if constexpr (has_device<Array>) return array_traits<T>::device(a);
+    else return view_device(a);
+}
+
+// clang-format off
+/// The deleted calls of functions that read an array.
+struct no_array {
+    template <is_unknown Other>
+    void operator()(Other&&) const FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
+    template <class Array>
+        requires(has_adapter<Array> && !viewable<std::remove_reference_t<Array>>)
+    void operator()(Array&&) const FERRY_DELETED("array_traits<T>::view must take the array by reference and return ferry::tensor_view or ferry::inplace_view<N>: public, static tensor_view view(T&) and view(T const&)");
+};
+/// The deleted calls of functions that return a view of an array.
+struct no_lasting_array : no_array {
+    using no_array::operator();
+    template <viewable Array>
+        requires(!std::is_lvalue_reference_v<Array>)
+    void operator()(Array&&) const FERRY_DELETED("the view would outlive the temporary array: store the array in a variable");
+};
+// clang-format on
+
 }  // namespace detail
 
 /// Type of the function object `view_of`. Without exceptions, adapters that return a result are not supported.
-struct view_of_t {
+struct view_of_t : detail::no_lasting_array {
+    using no_lasting_array::operator();
     /// Returns a view of an array. Exceptions of array_traits<T>::view and `ferry_view` propagate.
     ///
     /// \param a  array; must outlive the view
@@ -97,55 +125,66 @@ struct view_of_t {
         if constexpr (detail::is_result<decltype(detail::describe(a))>) return detail::describe(a).value();
         else return detail::describe(a);
     }
-    template <viewable Array>
-        requires(!std::is_lvalue_reference_v<Array>)
-    void operator()(Array&&) const FERRY_DELETED("the view would outlive the temporary array: store the array in a variable");
-    template <detail::is_unknown Other>
-    void operator()(Other&&) const FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
 };
 /// `view_of(array)` returns a non-owning view of an array: calls array_traits<T>::view, or else its member
 /// `ferry_view`.
 inline constexpr view_of_t view_of{};
-template <viewable Array>
-[[nodiscard]] auto try_view_of(Array& a, std::source_location where = std::source_location::current())
-    -> result<detail::value_of<decltype(detail::describe(a))>> {
-    return detail::attempt<detail::value_of<decltype(detail::describe(a))>>(
-        "ferry::view_of", where, [&](auto) { return detail::describe(a); });
-}
-template <viewable Array>
-    requires(!std::is_lvalue_reference_v<Array>)
-void try_view_of(Array&&) FERRY_DELETED("the view would outlive the temporary array: store the array in a variable");
-template <detail::is_unknown Other>
-void try_view_of(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
 
-/// Returns the device of an array: calls array_traits<T>::device or, if it is absent, `view_of` (R37). Exceptions of
-/// the adapter propagate.
-///
-/// \param a  array
-/// \return   device; `try_device_of` returns the device or the error
-/// \throws error  the error of the result that the adapter returned
-template <viewable Array>
-[[nodiscard]] constexpr device device_of(Array& a) {
-    if constexpr (!detail::is_device_sound<std::remove_cv_t<Array>>()) return {};
-    else if constexpr (has_device<Array>) return array_traits<std::remove_cv_t<Array>>::device(a);
-    else return view_of(a).device();
-}
-template <viewable Array>
-[[nodiscard]] result<device> try_device_of(Array& a, std::source_location where = std::source_location::current()) {
-    return detail::attempt<device>("ferry::device_of", where, [&](detail::reporter r) {
-        if constexpr (!detail::is_device_sound<std::remove_cv_t<Array>>()) {
-            return device{};
-        } else if constexpr (has_device<Array>) {
-            return array_traits<std::remove_cv_t<Array>>::device(a);
-        } else {
-            auto const described = detail::describe(a);
-            return detail::check_result(described, r) ? detail::unwrapped(described).device() : device{};
-        }
-    });
-}
-template <detail::is_unknown Other>
-void device_of(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
-template <detail::is_unknown Other>
-void try_device_of(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
+/// Type of the function object `try_view_of`.
+struct try_view_of_t : detail::no_lasting_array {
+    using no_lasting_array::operator();
+    /// Returns a view of an array, or the error; see `view_of`.
+    ///
+    /// \param a      array; must outlive the view
+    /// \param where  source location for errors
+    /// \return       view of the elements, or the error
+    template <viewable Array>
+    [[nodiscard]] auto operator()(Array& a, std::source_location where = std::source_location::current()) const
+        -> result<detail::value_of<decltype(detail::describe(a))>> {
+        return detail::attempt<detail::value_of<decltype(detail::describe(a))>>(
+            "ferry::view_of", where, [&](auto) { return detail::describe(a); });
+    }
+};
+/// `try_view_of(array)` returns what `view_of` returns, or the error that it throws.
+inline constexpr try_view_of_t try_view_of{};
+
+/// Type of the function object `device_of`.
+struct device_of_t : detail::no_array {
+    using no_array::operator();
+    /// Returns the device of an array. Exceptions of the adapter propagate.
+    ///
+    /// \param a  array
+    /// \return   device; `try_device_of` returns the device or the error
+    /// \throws error  the error of the result that the adapter returned
+    template <viewable Array>
+    [[nodiscard]] constexpr device operator()(Array& a) const {
+        return detail::device_in(a, [](auto& array) { return view_of(array).device(); });
+    }
+};
+/// `device_of(array)` returns the device of an array: calls array_traits<T>::device or, if it is absent, `view_of`
+/// (R37).
+inline constexpr device_of_t device_of{};
+
+/// Type of the function object `try_device_of`.
+struct try_device_of_t : detail::no_array {
+    using no_array::operator();
+    /// Returns the device of an array, or the error; see `device_of`.
+    ///
+    /// \param a      array
+    /// \param where  source location for errors
+    /// \return       device, or the error
+    template <viewable Array>
+    [[nodiscard]] result<device> operator()(Array& a,
+                                            std::source_location where = std::source_location::current()) const {
+        return detail::attempt<device>("ferry::device_of", where, [&](detail::reporter r) {
+            return detail::device_in(a, [&](auto& array) {
+                auto const described = detail::describe(array);
+                return detail::check_result(described, r) ? detail::unwrapped(described).device() : device{};
+            });
+        });
+    }
+};
+/// `try_device_of(array)` returns what `device_of` returns, or the error that it throws.
+inline constexpr try_device_of_t try_device_of{};
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE
