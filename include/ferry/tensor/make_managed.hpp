@@ -11,6 +11,7 @@
 #include <ferry/tensor/view.hpp>
 
 #include <concepts>
+#include <initializer_list>
 #include <source_location>
 #include <span>  // the cheapest header that declares std::ranges::enable_borrowed_range; typed_view.hpp includes it
 #include <type_traits>
@@ -19,9 +20,18 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
+/// An iterator, or a std::reference_wrapper. The object need not be copyable.
+template <class T>
+concept refers_to_element = requires(T& t) { *t, ++t, t++; } || (std::is_trivially_destructible_v<T> && requires(T& t) {
+                                { t.get() } -> std::same_as<typename T::type&>;
+                            });
+
 /// Pointers, numbers and views, whose destructors release no memory. A class that contains one may be an owner.
 template <class T>
-inline constexpr bool owns_nothing = std::is_scalar_v<std::decay_t<T>> || std::ranges::enable_borrowed_range<T>;
+inline constexpr bool owns_nothing =
+    std::is_scalar_v<std::decay_t<T>> || std::ranges::enable_borrowed_range<T> || refers_to_element<T>;
+template <class T>
+inline constexpr bool owns_nothing<std::initializer_list<T>> = true;
 template <>
 inline constexpr bool owns_nothing<tensor_view> = true;
 template <int MaxRank>
@@ -56,16 +66,15 @@ template <class Owner>
                                                      version max_version, reporter r) {
     tensor_view const v = view;  // `view` may be a member of the owner
     if (!check_view(v, r)) return {};
-    return trusted::adopt(
-        make_valid_raw<DLManagedTensorVersioned>(std::move(owner), fixed_view{v}, v, v.device(),
-                                                 (v.flags() & ~flags::is_copied) | bits, max_version, r));
+    return trusted::adopt(make_valid_raw<DLManagedTensorVersioned>(
+        std::move(owner), fixed_view{v}, v, v.device(), (v.flags() & ~flags::is_copied) | bits, max_version, r));
 }
 
 }  // namespace detail
 
 /// Creates a tensor from an owner: a movable object whose destructor releases the memory, such as an array, a
-/// std::shared_ptr, a std::unique_ptr or an intrusive pointer. Passing a pointer, a number or a view, which owns no
-/// memory, does not compile.
+/// std::shared_ptr, a std::unique_ptr or an intrusive pointer. Passing a pointer, an iterator, a number or a view,
+/// which owns no memory, does not compile.
 ///
 /// Makes one allocation, for the struct, owner, shape and strides (D1). Does not synchronise. An exception before the
 /// move leaves `owner` unchanged; if an exception is thrown after the move, the moved owner is destroyed.
@@ -143,8 +152,7 @@ template <detail::movable_owner Owner>
 /// \throws std::bad_alloc  when the allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <detail::movable_owner Owner, element T, int Rank, layout Layout>
-[[nodiscard]] managed_tensor make_managed(Owner&& owner,
-                                          typed_view<T, Rank, access_from::host, Layout> const& view,
+[[nodiscard]] managed_tensor make_managed(Owner&& owner, typed_view<T, Rank, access_from::host, Layout> const& view,
                                           flags bits = flags::none, version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {
     return make_managed(std::move(owner), detail::untyped(view), bits, max_version, where);

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <source_location>
 #include <span>
@@ -101,3 +102,15 @@ static_assert(!managed_by<std::unique_ptr<float[]>&, tensor_view> &&
               !managed_by<std::shared_ptr<float[]>&, tensor_view>);
 static_assert(!managed_by<immovable, tensor_view>);
 static_assert(!managed_by<std::unique_ptr<int>, lambda_of_pointer>);
+
+// A class with operator* or get() may be an owner.
+template <class Owner>
+concept owned = requires(Owner&& owner, tensor_view const& v) { ferry::make_managed(std::move(owner), v); };
+struct handle {
+    using type = float;
+    float& operator*() const;
+    float& get() const;
+    ~handle();
+};
+static_assert(owned<std::unique_ptr<float[]>> && owned<std::shared_ptr<float>> && owned<handle>);
+static_assert(!owned<std::reference_wrapper<handle>> && !owned<std::span<float>::iterator> && !owned<float*>);
