@@ -72,7 +72,7 @@ outcome check_stability(Array& array, sample const& s, Make& make) {
             return broken(
                 what
                 << s
-                << ": its extents changed when another array was viewed: store them in the array, not in a static");
+                << ": its extents changed when another array was viewed: store them in the array, not in static data");
     return same_tensor(view_of(array), before, what << s << ", viewed twice");
 }
 
