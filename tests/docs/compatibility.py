@@ -23,7 +23,7 @@ LANE = re.compile(r"^ *(?:if \[ (?P<scope>[^]]*) \]; then$|(?P<end>fi)$|(?:\[.*?
 SCOPES = {'-n "$scope"': "`--ci`, `--full`", '"$scope" = ci': "`--ci`", '"$scope" = full': "`--full`"}
 CROSS = (
     "AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire; "
-    "Arm (32 bits), tests of base, tensor, space, exchange, wire, the conformance kit"
+    "Arm (32 bits), tests of base, tensor, space, exchange, wire, the conformance kit, seeds of fuzzing"
 )
 WINDOWS_HEADERS = "the headers after `<windows.h>`, except those of ipc, cuda, python and adapters of other libraries"
 WINDOWS = (

@@ -36,6 +36,13 @@ class bytes {
     std::uint8_t const* end_;
 };
 
+/// Of 128 bits, for oracles that cannot overflow.
+#if defined(__SIZEOF_INT128__)
+using wide = __int128;
+#else
+using wide = _BitInt(128);  // Clang, on machines of 32 bits
+#endif
+
 /// Mostly small numbers, often the limits of the range, sometimes any number.
 [[nodiscard]] inline std::int64_t number(bytes& in) noexcept {
     std::int64_t const n = in.take<std::int8_t>();

@@ -31,9 +31,9 @@ struct side {
 
     /// False when it is too large to try.
     bool lay_out(list const& shape, std::size_t skewed) {
-        __int128 low = 0, high = 0;
+        fuzz::wide low = 0, high = 0;
         for (std::size_t i = 0; i < shape.size(); ++i) {
-            auto const reach = static_cast<__int128>(shape[i] - 1) * strides[i];
+            auto const reach = static_cast<fuzz::wide>(shape[i] - 1) * strides[i];
             (reach < 0 ? low : high) += reach;
         }
         low *= unit;

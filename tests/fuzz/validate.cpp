@@ -14,7 +14,7 @@
 
 namespace {
 
-using wide = __int128;
+using fuzz::wide;
 constexpr wide most = INT64_MAX, least = INT64_MIN;
 
 int deleted = 0;
@@ -117,7 +117,7 @@ truth truth_of(tensor_spec const& s) {
     if (t.strides != nullptr && ((is.highest + 1) * bits > most || is.lowest * bits < least)) return is;
     if (t.data == nullptr && !empty) return is;
     bool const handle = type == 4 || type == 7 || type == 8 || type == 15;
-    wide const first = wide{reinterpret_cast<std::uintptr_t>(t.data)} + t.byte_offset, end = wide{UINT64_MAX} + 1;
+    wide const first = wide{reinterpret_cast<std::uintptr_t>(t.data)} + t.byte_offset, end = wide{UINTPTR_MAX} + 1;
     if (!handle && first >= end) return is;
     if (!handle && !empty && (first * 8 + is.lowest * bits < 0 || first * 8 + (is.highest + 1) * bits > end * 8)) return is;
     is.accepted = true;

@@ -21,8 +21,6 @@
 
 namespace fuzz {
 
-using wide = __int128;
-
 /// Bytes that this thread allocated, counted by a hook of the sanitizer, which keeps its checks.
 inline thread_local std::size_t allocated = 0;
 inline bool const counting = [] {

@@ -148,7 +148,7 @@ void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst, st
         return transpose_plane<exact_piece<Size>>(piece, p, dst, src);
     // A cache line that is written in two parts may be evicted between the two writes, which slows the copy. Tiles
     // therefore start at a cache line boundary of the destination, if all rows have the same alignment.
-    auto const to_line = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(dst) % line);
+    auto const to_line = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(dst) % std::uintptr_t{line});
     plane head{p}, rest{p};
     head.columns = p.dst_row % line == 0 && to_line % size == 0 ? to_line / size : 0;
     rest.columns -= head.columns;
