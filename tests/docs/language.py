@@ -1,16 +1,13 @@
 """Checks that comments, strings and pages are in plain technical English.
 
-usage: language.py [--xml FOLDER] [--write] [--self-test]
+usage: language.py [--xml FOLDER] [--self-test]
 
-Counts for each folder the words of language.toml (`words`) and the parameters of public functions without a \\param (`params`),
-and the public functions with \\throws that have no `try_` form (`forms`).
-The counts must be those of remaining.txt, which lists what is left to rewrite: more is an error, and fewer as well, so that a
-count cannot rise again. --write lowers the counts in the file. --xml is the output of doxygen, if it has run already.
+Finds the words of language.toml, the parameters of public functions without a \\param, and the public functions with \\throws that
+have no `try_` form. --xml is the output of doxygen, if it has run already.
 The subjects of the commits that follow the one that added this file have at most 72 characters.
 """
 
 import argparse
-import collections
 import pathlib
 import re
 import subprocess
@@ -19,7 +16,6 @@ import tempfile
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-REMAINING = ROOT / "tests/docs/remaining.txt"
 TREE = ["include", "README.md", "docs", "examples", "tests"]
 LAYERS = ["base", "tensor", "space", "exchange", "adapters", "python", "cuda", "conformance"]
 RESULTS = ["base", "tensor", "space", "exchange", "column", "wire"]
@@ -53,18 +49,13 @@ def words_in(path, text, words):
                 yield searched.count("\n", 0, match.start()) + 1, match[0], instead
 
 
-def folder_of(path):
-    """The folder whose count a file belongs to: include/ferry/base, docs, examples/minitensor."""
-    return "/".join(path.parts[:-1][: 3 if path.parts[0] == "include" else 2]) or str(path)
-
-
 def forbidden_words():
     words = tomllib.loads((ROOT / "tests/docs/language.toml").read_text(encoding="utf-8"))
     listed = subprocess.run(["git", "ls-files", "-z", "--", *TREE], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for path in map(pathlib.Path, filter(None, listed.split("\0"))):
         if (path.suffix in CPP | HASH | {".md"} or path.name == "CMakeLists.txt") and path.stem != "language" and (ROOT / path).is_file():
             for line, word, instead in words_in(path, (ROOT / path).read_text(encoding="utf-8"), words):
-                yield folder_of(path), "words", f"{path}:{line}: `{word}`: {instead}"
+                yield f"{path}:{line}: `{word}`: {instead}"
 
 
 def undocumented(xml):
@@ -77,24 +68,10 @@ def undocumented(xml):
     for file, entities in sorted(by_file.items()):
         if file.split("/")[1] in LAYERS:
             for entity, parameter in api.without_param(entities):
-                yield f"include/{'/'.join(file.split('/')[:2])}", "params", f"include/{file}:{entity.line}: {entity.name}: no \\param {parameter}"
+                yield f"include/{file}:{entity.line}: {entity.name}: no \\param {parameter}"
         if file.split("/")[1] in RESULTS:
             for entity in api.without_try(entities, names):
-                yield f"include/{'/'.join(file.split('/')[:2])}", "forms", f"include/{file}:{entity.line}: {entity.name}: no `try_` form (D17)"
-
-
-def compare(found, stated):
-    """Errors, where the counts of what is found are not those that are stated."""
-    places = collections.defaultdict(list)
-    for folder, kind, place in found:
-        places[folder, kind].append(place)
-    for key in sorted(places.keys() | stated.keys()):
-        count, limit = len(places[key]), stated.get(key, 0)
-        if count > limit:
-            yield from places[key]
-            yield f"{key[0]}: {count} {key[1]}, and remaining.txt allows {limit}"
-        elif count < limit:
-            yield f"{key[0]}: {count} {key[1]}, fewer than the {limit} of remaining.txt: run language.py --write"
+                yield f"include/{file}:{entity.line}: {entity.name}: no `try_` form (D17)"
 
 
 def long_subjects():
@@ -110,18 +87,10 @@ def long_subjects():
                 yield f"commit {commit}: a subject of {len(subject)} characters, at most {SUBJECT} are allowed: {subject}"
 
 
-def check(xml, write):
-    found = [*forbidden_words(), *undocumented(xml)]
-    lines = [line.split() for line in REMAINING.read_text().splitlines() if line and not line.startswith("#")]
-    stated = {(folder, kind): int(count) for folder, kind, count in lines}
-    if write:
-        counts = collections.Counter((folder, kind) for folder, kind, _ in found)
-        stated = {key: min(count, counts[key]) for key, count in stated.items() if counts[key]}
-        head = [line for line in REMAINING.read_text().splitlines() if line.startswith("#")]
-        REMAINING.write_text("\n".join([*head, *(f"{folder} {kind} {count}" for (folder, kind), count in sorted(stated.items()))]) + "\n")
-    errors = [*compare(found, stated), *long_subjects()]
+def check(xml):
+    errors = [*forbidden_words(), *undocumented(xml), *long_subjects()]
     print(*errors, sep="\n", end="\n" if errors else "")
-    print(f"{sum(stated.values())} words, parameters and forms remain to rewrite, {len(errors)} errors")
+    print(f"{len(errors)} errors")
     return bool(errors)
 
 
@@ -134,18 +103,12 @@ def self_test():
     assert lines("a.hpp", "int who;\nint a = '\"';  // Who\nchar b[] = \"who\";\nint the_guests_;\n") == [(2, "Who"), (3, "who"), (4, "guests")]
     assert lines("a.py", "who = 1\nb = 'who'  # whose\n\"\"\"\nwho\"\"\"\n") == [(2, "who"), (4, "who")]
     assert lines("a.md", "a\n```cpp\nwho\n```\nwho\n") == [(5, "who")]
-    assert [folder_of(pathlib.Path(p)) for p in ("include/ferry/ipc/detail/a.hpp", "README.md", "docs/a.md", "tests/unit/base/a.cpp")] == [
-        "include/ferry/ipc", "README.md", "docs", "tests/unit"]  # fmt: skip
-    found = [("docs", "words", "docs/a.md:1: `who`")]
-    assert list(compare(found, {("docs", "words"): 1})) == []
-    assert len(list(compare(found, {}))) == 2 and len(list(compare(found, {("docs", "words"): 2}))) == 1
     return False
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--xml", type=pathlib.Path)
-    parser.add_argument("--write", action="store_true")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
-    sys.exit(self_test() if arguments.self_test else check(arguments.xml, arguments.write))
+    sys.exit(self_test() if arguments.self_test else check(arguments.xml))

@@ -121,8 +121,8 @@ template <class BackEnd>
 /// \param on     stream on which the column is ready
 /// \param where  source location of the caller
 /// \return       tensors; `try_to_dlpack` returns the tensors or the error
-/// \throws error           errc::dtype: strings, decimals, intervals, dictionaries and nested columns;  no_backend: the
-///                         back end does not reach the device;  an error of the back end
+/// \throws error           errc::dtype: strings, decimals, intervals with days, dictionaries and nested columns;
+///                         no_backend: the back end does not reach the device;  an error of the back end
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class Column, class BackEnd = host_back_end const&>
