@@ -219,8 +219,8 @@ struct array_traits<at::Tensor> {
         if (v.is_empty()) return at::empty(sizes, options);  // from_blob does not keep the owner of an empty tensor
         auto owner = std::make_shared<managed_tensor>(std::move(m));
         return at::from_blob(
-            v.writable_data(), sizes, strides, [owner = std::move(owner)](void*) mutable { owner.reset(); }, options,
-            options.device());
+            detail::untyped_data(v), sizes, strides, [owner = std::move(owner)](void*) mutable { owner.reset(); },
+            options, options.device());
     }
     /// Allocates a tensor.
     ///

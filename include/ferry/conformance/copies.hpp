@@ -90,7 +90,7 @@ outcome check_fresh(box<Array>& a, sample const& s) {
         if (!(v.shape() == s.shape)) return not_applicable(what << ": its shape differs");
         if (!can_read(v)) return unread(v, what);
         for_each_element(v, [&](std::int64_t ordinal, std::int64_t offset) {
-            write_number(v.dtype(), static_cast<std::byte*>(v.writable_data()) + offset, ordinal + 1);
+            write_number(v.dtype(), static_cast<std::byte*>(ferry::detail::untyped_data(v)) + offset, ordinal + 1);
             return true;
         });
         if (first_mismatch(v) >= 0) return broken(what << ": elements share memory");

@@ -111,11 +111,10 @@ class borrowed_tensor {
                           "dltensor() of a const borrowed_tensor, which returns a DLTensor const*");
         int const i = detail::repeated_dimension(v.shape(), v.strides());
         if (i >= 0 && !v.is_empty())  // mutant: r29_borrowed_pointer
-            return report(r, errc::strides,
-                          message{"dimension "}
-                              << i
-                              << " has stride 0, and its elements must not be written (R29): borrow a compact array, or "
-                                 "call dltensor() of a const borrowed_tensor, which returns a DLTensor const*");
+            return detail::report_repetition(
+                i,
+                "borrow a compact array, or call dltensor() of a const borrowed_tensor, which returns a DLTensor const*",
+                r);
         return true;
     }
 

@@ -146,7 +146,7 @@ struct FERRY_HIDDEN exchange_table {
                                     where);
             order_current_stream(array, v.device());
             bool const empty = v.is_empty();
-            *out = DLTensor{empty ? nullptr : v.writable_data(),
+            *out = DLTensor{empty ? nullptr : ferry::detail::untyped_data(v),
                             v.device().to_abi(),
                             v.rank(),
                             v.dtype().to_abi(),

@@ -58,11 +58,7 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
                       "the tensor is read-only (R11): call as<T const>, or request a copy with copy_policy::always");
     if (!to.is_const && count != 0)
         if (int const i = repeated_dimension(v.shape(), v.strides()); i >= 0)
-            return report(r, errc::strides,
-                          message{"dimension "}
-                              << i
-                              << " has stride 0, and its elements must not be written (R29): call as<T const>, or "
-                                 "request a copy with copy_policy::always");
+            return report_repetition(i, "call as<T const>, or request a copy with copy_policy::always", r);
     if (to.access == access_from::host && !is_host_accessible(v.device()))
         return report(r, errc::not_accessible,
                       message{"the data is on "}

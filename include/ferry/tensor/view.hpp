@@ -37,6 +37,12 @@ namespace detail {
     return -1;
 }
 
+/// Reports that writable elements repeat in dimension `i`; see `repeated_dimension`. `fix` ends the message.
+FERRY_COLD inline bool report_repetition(int i, char const* fix, reporter r) {
+    return report(r, errc::strides,
+                  message{"dimension "} << i << " has stride 0, and its elements must not be written (R29): " << fix);
+}
+
 /// Returns whether there is one stride for each extent, or none.
 [[nodiscard]] constexpr bool has_strides(shape_view shape, strides_view strides) noexcept {
     return strides.is_implicit() || strides.rank() == shape.rank();
@@ -135,11 +141,11 @@ class tensor_view {
     /// Returns the address of the first element, or the handle of the memory; see `is_addressable`. In memory
     /// that a handle identifies, the first element is at `byte_offset()`.
     [[nodiscard]] constexpr void const* data() const noexcept { return data_; }
-    /// Returns the same address or handle as `data()`, for write access (R11).
+    /// Returns the same address or handle as `data()`, for write access (R11, R29).
     ///
     /// \param where  source location for errors
     /// \return       address or handle; `try_writable_data` returns that value or the error
-    /// \throws error  errc::read_only when the view is read-only
+    /// \throws error  errc::read_only when the view is read-only; errc::strides when a stride of 0 repeats elements
 #if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] constexpr void* writable_data(std::source_location where = std::source_location::current()) const {
         static_cast<void>(check_writable({"ferry::tensor_view::writable_data", where}));
@@ -172,9 +178,7 @@ class tensor_view {
     ///
     /// \param i  dimension; not checked
     /// \return   stride in elements
-    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept {
-        return detail::stride_of(shape_, strides_, i);
-    }
+    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return detail::stride_of(shape_, strides_, i); }
 
     /// Returns the flags.
     [[nodiscard]] constexpr ferry::flags flags() const noexcept { return flags_; }
@@ -261,9 +265,13 @@ class tensor_view {
 
    private:
     [[nodiscard]] constexpr bool check_writable(detail::reporter r) const {
-        if (!is_read_only()) return true;
-        return report(r, errc::read_only,
-                      "the tensor is read-only (R11): call data(), or request a copy with copy_policy::always");
+        if (is_read_only())
+            return report(r, errc::read_only,
+                          "the tensor is read-only (R11): call data(), or request a copy with copy_policy::always");
+        if (!detail::has_strides(shape_, strides_)) return true;  // `validate` reports it
+        int const i = detail::repeated_dimension(shape_, strides_);
+        if (i < 0 || is_empty()) return true;  // mutant: r29_writable_data
+        return detail::report_repetition(i, "call data(), or request a copy with copy_policy::always", r);
     }
 
     /// Adds the byte offset to the data if it is an address.

@@ -1,6 +1,7 @@
 #include <ferry/tensor/view.hpp>
 
 #include <support/counting_producer.hpp>
+#include <support/fails.hpp>
 
 #include <doctest/doctest.h>
 
@@ -10,6 +11,7 @@
 
 using ferry::flags;
 using ferry::shape_view;
+using ferry::strides_view;
 using ferry::tensor_view;
 using tensor = support::counting_producer;
 
@@ -163,6 +165,18 @@ TEST_CASE("R11: the address for writes is refused for a read-only view") {
     CHECK(fixed.try_writable_data().error().code() == ferry::errc::read_only);
     CHECK(tensor_view{v.data(), v.dtype(), v.shape()}.is_read_only());
     CHECK_FALSE(tensor_view{v.writable_data(), v.dtype(), v.shape()}.is_read_only());
+}
+
+TEST_CASE("R29: the address for writes is refused for elements that repeat") {
+    std::int64_t const shape[] = {2, 3}, one[] = {1, 3}, none[] = {0, 3}, strides[] = {0, 1};
+    tensor_view const repeated{memory, shape, strides};
+    support::both_fail(
+        ferry::errc::strides, [&] { (void)repeated.writable_data(); }, [&] { return repeated.try_writable_data(); },
+        {"ferry::tensor_view::writable_data", "dimension 0 has stride 0", "(R29)", "call data()"});
+    CHECK(repeated.data() == memory);
+    CHECK(tensor_view{memory, one, strides}.writable_data() == memory);
+    CHECK(tensor_view{memory, none, strides}.writable_data() == memory);
+    CHECK(tensor_view{memory, shape, strides_view{strides, 1}}.writable_data() == memory);  // not validated
 }
 
 TEST_CASE("R24: elements with fewer strides than extents are not contiguous") {
