@@ -229,6 +229,9 @@ class column {
         template <class Where, class Other, class... Rest>
             requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
                      !back_end<std::remove_reference_t<Other>>));
+    FERRY_DELETED_BOTH(to, try_to, (Where, Rest&&...) const, "the target is not a device or a memory space: pass ferry::cpu, or ferry::device{ferry::device_type::cuda, id}",
+        template <class Where, class... Rest>
+            requires(!std::convertible_to<Where, ferry::device> && !memory_space<Where>));
     // clang-format on
 #endif
 

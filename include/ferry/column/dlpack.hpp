@@ -168,6 +168,10 @@ template <class BackEnd = host_back_end const&>
 }
 
 // clang-format off
+FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Column&&, request const&, Rest&&...), "the export of a column has no request: pass the back end, and the stream on which the column is ready",
+    template <class Column, class... Rest> requires std::same_as<std::remove_cvref_t<Column>, column>);
+FERRY_DELETED_BRACED(to_dlpack, try_to_dlpack, (Column&&, detail::wrong_request, Rest&&...), "the export of a column has no request: pass the back end, and the stream on which the column is ready",
+    template <class Column, class... Rest> requires std::same_as<std::remove_cvref_t<Column>, column>);
 FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (column const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
     template <class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
 FERRY_DELETED_BOTH(to_tensor, try_to_tensor, (column const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",

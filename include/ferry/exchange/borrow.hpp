@@ -217,8 +217,8 @@ FERRY_DELETED_BOTH(borrow, try_borrow, (Array&&), "the borrowed_tensor would out
                  (detail::has_adapter<Array> || detail::has_own_exports<std::remove_cv_t<Array>>)));
 FERRY_DELETED_BOTH(borrow, try_borrow, (View&&), "a view with access_from::device does not store its device: borrow the tensor from which it was made",
     template <class View> requires detail::is_device_view<std::remove_cvref_t<View>>);
-FERRY_DELETED_BOTH(borrow, try_borrow, (Other&&), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()",
-    template <class Other> requires detail::is_unknown<Other>);
+FERRY_DELETED_BOTH(borrow, try_borrow, (Other&&, Rest&&...), "unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()",
+    template <class Other, class... Rest> requires detail::is_unknown<Other>);
 // clang-format on
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -6,6 +6,7 @@
 #include <ferry/base/version.hpp>
 #include <ferry/tensor/layout.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
@@ -52,6 +53,35 @@ struct wrong_request {
     std::optional<ferry::device> device{};
     copy_policy copy{};
     wrong_stream stream;
+    version max_version = version::current;
+    ferry::layout layout = ferry::layout::strided;
+};
+
+/// A number or a pointer instead of a device, and a request with it. Both compilers select a deleted overload with such
+/// a request.
+struct wrong_device {
+    template <class Device>
+        requires(std::is_scalar_v<Device> && !std::convertible_to<Device, std::optional<ferry::device>>)
+    constexpr wrong_device(Device) noexcept {}
+};
+struct request_of_wrong_device {
+    wrong_device device;
+    copy_policy copy{};
+    stream_token stream{};
+    version max_version = version::current;
+    ferry::layout layout = ferry::layout::strided;
+};
+
+/// The same for a bool or a number instead of a copy_policy.
+struct wrong_copy {
+    template <class Copy>
+        requires(std::is_scalar_v<Copy> && !std::same_as<Copy, copy_policy>)
+    constexpr wrong_copy(Copy) noexcept {}
+};
+struct request_of_wrong_copy {
+    std::optional<ferry::device> device{};
+    wrong_copy copy;
+    stream_token stream{};
     version max_version = version::current;
     ferry::layout layout = ferry::layout::strided;
 };

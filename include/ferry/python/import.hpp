@@ -385,5 +385,9 @@ template <class T, class BackEnd = host_back_end const&>
     detail::gil_releasing_back_end releasing{b};
     return ferry::from_dlpack<T>(std::move(got.tensor), req, releasing, got.ready_on, where);
 }
+// clang-format off
+FERRY_DELETED_BRACED(from_python, try_from_python, (PyObject*, ferry::detail::wrong_request, Rest&&...), "streams are neither integers nor pointers: pass stream_token::cuda(the cudaStream_t), stream_token::from_cuda_handle(a void*), stream_token::cuda_legacy_default(), stream_token::rocm(the hipStream_t), or {} for no stream",
+    template <class T, class... Rest>);
+// clang-format on
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
