@@ -1,4 +1,5 @@
-"""Counts the instructions of loops with typed views, compared with the same loops by hand.
+"""Counts the instructions of loops with typed views, compared with the same loops by hand, and of calls that throw, compared with
+their `try_` forms (D17).
 
 usage: loops.py [--json] [--compilers g++,clang++-19]
 
@@ -39,8 +40,9 @@ def rows(compilers):
     for compiler in compilers:
         for level in ("-O2", "-O3"):
             counts = instructions(compiler, level)
-            for name in [name for name in counts if f"{name}_by_hand" in counts]:
-                ours, peer = counts[name], counts[f"{name}_by_hand"]
+            pairs = ((name.rpartition("_by_")[0], count) for name, count in counts.items() if name.endswith(("_by_hand", "_by_try")))
+            for name, peer in pairs:
+                ours = counts[name]
                 yield {"what": name, "compiler": f"{compiler} {level}", "ours": ours, "peer": peer, "ratio": ours / peer,
                        "budget": BUDGET, "holds": ours <= BUDGET * peer}  # fmt: skip
 

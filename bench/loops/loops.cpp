@@ -1,5 +1,8 @@
 // The loops that bench/loops.py compares: by hand, and with typed views of ferry. NAME_by_hand is the peer of NAME.
+// The peer of a call that throws is NAME_by_try.
+#include <ferry/tensor/as.hpp>
 #include <ferry/tensor/for_each.hpp>
+#include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/typed_view.hpp>
 
 #include <cstdint>
@@ -91,5 +94,17 @@ float for_each_contiguous_by_hand(raw_tensor const& t) {
     std::int64_t const count = t.shape[0] * t.shape[1] * t.shape[2];
     for (std::int64_t i = 0; i < count; ++i) sum += t.data[i];
     return sum;
+}
+
+float as_2d(ferry::tensor_view const& v) { return ferry::as<float const, 2>(v)(0, 0); }
+float as_2d_by_try(ferry::tensor_view const& v) {
+    auto const typed = ferry::try_as<float const, 2>(v);
+    return typed ? (*typed)(0, 0) : 0;
+}
+
+DLManagedTensor* release_legacy(ferry::managed_tensor& t) { return t.release_legacy(); }
+DLManagedTensor* release_legacy_by_try(ferry::managed_tensor& t) {
+    auto const raw = t.try_release_legacy();
+    return raw ? *raw : nullptr;
 }
 }

@@ -229,9 +229,8 @@ class column {
         template <class Where, class Other, class... Rest>
             requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
                      !back_end<std::remove_reference_t<Other>>));
-    FERRY_DELETED_BOTH(to, try_to, (Where, Rest&&...) const, "the target is not a device or a memory space: pass ferry::cpu, or ferry::device{ferry::device_type::cuda, id}",
-        template <class Where, class... Rest>
-            requires(!std::convertible_to<Where, ferry::device> && !memory_space<Where>));
+    FERRY_DELETED_BOTH(to, try_to, (T, Rest&&...) const, "the target is not a device or a memory space: pass ferry::cpu, or ferry::device{ferry::device_type::cuda, id}",
+        template <class T, class... Rest> requires(!std::convertible_to<T, ferry::device> && !memory_space<T>));
     // clang-format on
 #endif
 
