@@ -28,7 +28,7 @@ def refused(tensor, error=BufferError, match=None, **how):
     assert tensor.deletions == (1 if tensor.raw.deleter else 0)
     assert name_of(capsule) in (USED_VERSIONED, USED_LEGACY)
     assert not error_is_set()
-    with pytest.raises(ValueError, match="R63"):
+    with pytest.raises(ValueError, match="consumed already"):
         mt.from_dlpack(capsule)
     assert tensor.deletions == (1 if tensor.raw.deleter else 0)
     return caught.value
@@ -263,44 +263,44 @@ def test_R3_R9_R16_every_code_with_every_width_is_known_or_refused(versioned, co
 
 
 MALFORMED = {
-    "R18_fp6_of_8_bits": ({"dtype": (15, 8, 1)}, "R18"),
-    "R18_fp6_of_4_bits": ({"dtype": (16, 4, 1)}, "R18"),
-    "R18_fp4_of_8_bits": ({"dtype": (17, 8, 1)}, "R18"),
-    "R18_fp4_of_6_bits": ({"dtype": (17, 6, 1)}, "R18"),
-    "R17_bool_of_1_bit": ({"dtype": (6, 1, 1)}, "R17"),
-    "R17_bool_of_32_bits": ({"dtype": (6, 32, 1)}, "R17"),
-    "R16_no_bits": ({"dtype": (0, 0, 1)}, "R16"),
-    "R16_no_lanes": ({"dtype": (0, 32, 0)}, "R16"),
-    "R16_code_18": ({"dtype": (18, 64, 1)}, "R16"),
-    "R16_code_255": ({"dtype": (255, 32, 1)}, "R16"),
-    "R21_two_lanes": ({"dtype": (2, 32, 2)}, "R21"),
+    "R18_fp6_of_8_bits": ({"dtype": (15, 8, 1)}, "FP6 must have 6 bits"),
+    "R18_fp6_of_4_bits": ({"dtype": (16, 4, 1)}, "FP6 must have 6 bits"),
+    "R18_fp4_of_8_bits": ({"dtype": (17, 8, 1)}, "FP4 must have 4 bits"),
+    "R18_fp4_of_6_bits": ({"dtype": (17, 6, 1)}, "FP4 must have 4 bits"),
+    "R17_bool_of_1_bit": ({"dtype": (6, 1, 1)}, "bool must have 8 bits"),
+    "R17_bool_of_32_bits": ({"dtype": (6, 32, 1)}, "bool must have 8 bits"),
+    "R16_no_bits": ({"dtype": (0, 0, 1)}, "is unknown or malformed"),
+    "R16_no_lanes": ({"dtype": (0, 32, 0)}, "is unknown or malformed"),
+    "R16_code_18": ({"dtype": (18, 64, 1)}, "is unknown or malformed"),
+    "R16_code_255": ({"dtype": (255, 32, 1)}, "is unknown or malformed"),
+    "R21_two_lanes": ({"dtype": (2, 32, 2)}, "2 lanes, expected 1"),
     "R21_fp4_of_two_lanes": ({"dtype": (17, 4, 2)}, "uint8"),
     "R21_many_lanes": ({"dtype": (1, 8, 65535)}, "lanes"),
     "R32_negative_ndim": ({"ndim": -1}, "ndim is -1"),
-    "R32_least_ndim": ({"ndim": -(2**31)}, "R32"),
+    "R32_least_ndim": ({"ndim": -(2**31)}, "it must not be negative"),
     "R32_huge_ndim_without_shape": ({"ndim": 2**31 - 1, "shape": None}, "shape is NULL"),
     "R32_huge_ndim": ({"ndim": 2**31 - 1, "shape": (-1, 1)}, r"shape\[0\]"),
-    "R25_no_shape": ({"ndim": 1, "shape": None}, "R25"),
+    "R25_no_shape": ({"ndim": 1, "shape": None}, "shape is NULL with ndim 1"),
     "R32_negative_extent": ({"shape": (2, -3)}, r"shape\[1\] is -3"),
-    "R32_least_extent": ({"shape": (-I64 - 1,)}, "R32"),
-    "R32_two_negative_extents": ({"shape": (-2, -3)}, "R32"),
-    "R32_negative_beside_empty": ({"shape": (0, -1)}, "R32"),
-    "R32_product_overflows": ({"shape": (2**32, 2**32)}, "R32"),
-    "R32_product_overflows_to_zero": ({"shape": (2**32, 2**32, 1)}, "R32"),
-    "R32_bytes_overflow": ({"shape": (2**61,)}, "R32"),
+    "R32_least_extent": ({"shape": (-I64 - 1,)}, "it must not be negative"),
+    "R32_two_negative_extents": ({"shape": (-2, -3)}, "it must not be negative"),
+    "R32_negative_beside_empty": ({"shape": (0, -1)}, "it must not be negative"),
+    "R32_product_overflows": ({"shape": (2**32, 2**32)}, "exceeds 63 bits"),
+    "R32_product_overflows_to_zero": ({"shape": (2**32, 2**32, 1)}, "exceeds 63 bits"),
+    "R32_bytes_overflow": ({"shape": (2**61,)}, "exceeds 63 bits"),
     "R32_strides_overflow": ({"strides": (I64, 1)}, "strides"),
     "R32_strides_overflow_below": ({"strides": (-I64 - 1, 1)}, "strides"),
     "R32_strides_sum_overflows": ({"shape": (2, 2), "strides": (2**60, 2**60)}, "strides"),
     "R32_strides_product_overflows": ({"shape": (3, 3), "strides": (2**62, 1)}, "strides"),
-    "R26_no_data": ({"data": None}, "R26"),
-    "R26_no_data_of_a_scalar": ({"data": None, "shape": ()}, "R26"),
+    "R26_no_data": ({"data": None}, "only empty tensors have no data"),
+    "R26_no_data_of_a_scalar": ({"data": None, "shape": ()}, "only empty tensors have no data"),
     "R23_byte_offset_leaves_the_address_space": ({"byte_offset": 2**64 - 1}, "byte_offset"),
-    "R34_device_0": ({"device": (0, 0)}, "R34"),
-    "R34_device_5": ({"device": (5, 0)}, "R34"),
-    "R34_device_6": ({"device": (6, 0)}, "R34"),
-    "R34_device_22": ({"device": (22, 0)}, "R34"),
-    "R34_device_below_0": ({"device": (-1, 0)}, "R34"),
-    "R34_device_of_a_billion": ({"device": (10**9, 0)}, "R34"),
+    "R34_device_0": ({"device": (0, 0)}, "not one that DLPack defines"),
+    "R34_device_5": ({"device": (5, 0)}, "not one that DLPack defines"),
+    "R34_device_6": ({"device": (6, 0)}, "not one that DLPack defines"),
+    "R34_device_22": ({"device": (22, 0)}, "not one that DLPack defines"),
+    "R34_device_below_0": ({"device": (-1, 0)}, "not one that DLPack defines"),
+    "R34_device_of_a_billion": ({"device": (10**9, 0)}, "not one that DLPack defines"),
 }
 
 
@@ -320,9 +320,9 @@ def test_R5_a_malformed_tensor_may_have_no_deleter(what, versioned):
     refused(Forged(versioned=versioned, has_deleter=False, **MALFORMED[what][0]))
 
 
-def test_every_refusal_names_the_field_or_the_rule():
+def test_every_refusal_names_the_field():
     for fields, _ in MALFORMED.values():
-        with pytest.raises(BufferError, match=r"R\d|NULL|lanes|dtype|ndim|shape"):
+        with pytest.raises(BufferError, match="device|NULL|lanes|dtype|ndim|shape"):
             mt.from_dlpack(Forged(**fields).capsule())
 
 
@@ -389,9 +389,9 @@ def test_R63_the_second_use_is_an_error_and_deletes_nothing(versioned):
     capsule = tensor.capsule()
     t = mt.from_dlpack(capsule)
     for _ in range(3):
-        with pytest.raises(ValueError, match="R63"):
+        with pytest.raises(ValueError, match="consumed already"):
             mt.from_dlpack(capsule)
-        with pytest.raises(ValueError, match="R63"):
+        with pytest.raises(ValueError, match="consumed already"):
             mt.from_dlpack(Producer(lambda **_: capsule))
     assert tensor.deletions == 0 and t.tolist() == VALUES
     del t
@@ -404,7 +404,7 @@ def test_R62_a_capsule_of_another_name_stays_unchanged(versioned, name):
     tensor = Forged(versioned=versioned)
     capsule = tensor.capsule(name)
     for x in (capsule, Producer(lambda **_: capsule)):
-        with pytest.raises(ValueError, match="R60"):
+        with pytest.raises(ValueError, match="not a DLPack capsule"):
             mt.from_dlpack(x)
         assert name_of(capsule) == name and tensor.deletions == 0
 

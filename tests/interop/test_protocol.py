@@ -293,7 +293,7 @@ def test_R60_R62_R63_R64_our_own_capsules(version, name, used):
     got = mt.from_dlpack(capsule)
     assert name_of(capsule) == used and got.data_ptr == t.data_ptr
     for _ in range(2):
-        with pytest.raises(ValueError, match="R63"):
+        with pytest.raises(ValueError, match="consumed already"):
             mt.from_dlpack(capsule)
     del t, capsule
     assert got.tolist() == VALUES
@@ -602,7 +602,7 @@ def test_R62_an_answer_that_is_given_twice_is_used_once():
     capsule = made.capsule()
     producer = Producer(lambda **_: capsule)
     t = mt.from_dlpack(producer)
-    with pytest.raises(ValueError, match="R63"):
+    with pytest.raises(ValueError, match="consumed already"):
         mt.from_dlpack(producer)
     assert made.deletions == 0 and t.tolist() == VALUES
 

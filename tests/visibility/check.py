@@ -16,7 +16,7 @@ def main():
         found = re.findall(r"^\S+ (\S) (.*ferry::v[0-9]+::(?:python|cuda)::.*)", listed, re.MULTILINE)
         return [name for kind, name in found if kind in "uVvBbDdRrGgSs" and not name.startswith(("typeinfo", "vtable"))]
 
-    expected = ["names()::cached", "copy_needed_class()::cached", "methods<", "column_methods<", "exchange_table<", "tensor_object<"]
+    expected = ["names()::cached", "detail::copy_needed", "methods<", "column_methods<", "exchange_table<", "tensor_object<"]
     expected += ["producer_cache::known()::cache"]
     if "cuda" in sys.argv[3:]:
         expected += ["cuda_interface_of<", "driver()::api", "idle_events::all()::one", "deferred_frees::all()::one", "thread_events::of_this_thread()::mine", "::primaries"]

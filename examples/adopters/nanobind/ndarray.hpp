@@ -77,25 +77,27 @@ NAMESPACE_BEGIN(detail)
 
 namespace py = ferry::python;
 
+/// Sets a Python error for the current exception; returns null. The callers are noexcept.
+static PyObject *raise_error() noexcept {
+    py::set_copy_needed_class(PyExc_BufferError);
+    py::translate_exception();
+    return nullptr;
+}
+
 template <bool Versioned> PyObject *ndarray_handle::make_capsule() {
     try {
-        ferry::share_only_back_end sharing;
-        ferry::request const req{.max_version = Versioned ? ferry::version::current : ferry::version::legacy};
-        return py::detail::export_array_capsule(*this, view(), req, ferry::already_ready, sharing);
-    } catch (...) {  // the caller is noexcept
-        py::translate_exception();
-        return nullptr;
+        constexpr auto max_version = Versioned ? ferry::version::current : ferry::version::legacy;
+        return py::export_capsule(*this, {.req = {.max_version = max_version}}, ferry::share_only);
+    } catch (...) {
+        return raise_error();
     }
 }
 
 static PyObject *nb_ndarray_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     try {
-        ferry::share_only_back_end sharing;
-        return py::export_capsule(*((nb_ndarray *) self)->th,
-                                          py::parse_export_arguments(args, nargs, kwnames), sharing);
+        return py::export_capsule(*((nb_ndarray *) self)->th, py::parse_export_arguments(args, nargs, kwnames), ferry::share_only);
     } catch (...) {
-        py::translate_exception();
-        return nullptr;
+        return raise_error();
     }
 }
 

@@ -130,9 +130,10 @@ namespace detail {
     // mutant: r35_id
     if (ignores_id(d.to.type)) d.to.id = 0;   // R35
     if (!is_known(d.to.type) || d.to.id < 0)  // mutant: r34_device
-        return refuse(errc::device,
-                      "the requested device is not one that DLPack defines: request a device type of DLPack, with an "
-                      "id of 0 or greater (R34)");
+        return refuse(errc::device, req.device
+                                        ? "the requested device is not one that DLPack defines: request a device type "
+                                          "of DLPack, with an id of 0 or greater (R34)"
+                                        : "the device of the array is not one that DLPack defines (R34)");
 
     // The stream belongs to the target device (R48).
     if (req.stream.is_ambiguous())
@@ -160,22 +161,22 @@ namespace detail {
         if (req.copy == copy_policy::never) {  // mutant: r54_never
             if (!reachable)
                 return refuse(errc::copy_needed,
-                              "the data is on another device, and copy_policy::never (copy=False) does not allow a "
-                              "copy: request copy_policy::if_needed (copy=None), or the device of the data (R53, R54)");
+                              "the data is on another device, and the request forbids a copy (copy=False): permit a "
+                              "copy, or request the device of the data (R53, R54)");
             if (!props.is_describable)
                 return refuse(
                     errc::copy_needed,
-                    "DLPack or the consumer does not support the packing of the elements, and copy_policy::never "
-                    "(copy=False) does not allow a copy: request copy_policy::if_needed (copy=None) (R13, R21)");
+                    "DLPack or the consumer does not support the packing of the elements, and the request forbids a "
+                    "copy (copy=False): permit a copy (R13, R21)");
             if (needs_flags)
                 return refuse(
                     errc::copy_needed,
-                    "the legacy struct has no flags, and copy_policy::never (copy=False) does not allow a copy of "
-                    "read-only or padded data: request max_version=(1, 0) (R15)");
+                    "the legacy struct has no flags for read-only or padded data, and the request forbids a copy "
+                    "(copy=False): request max_version=(1, 0) (R15)");
             return refuse(errc::not_shareable,
-                          "the array does not own its elements, or its owner cannot be shared, and copy_policy::never "
-                          "(copy=False) does not allow a copy: pass std::move(array), call borrow(), add "
-                          "array_traits::share or array_traits::owns, or request a copy");
+                          "the array does not own its elements, or its owner cannot be shared, and the request forbids "
+                          "a copy: pass std::move(array), call borrow(), add array_traits::share or "
+                          "array_traits::owns, or request a copy");
         }
         d.action = action::copy;
         d.layout = req.layout;

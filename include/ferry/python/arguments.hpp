@@ -178,23 +178,23 @@ struct interned_names {
     long long const number = *given;
     if (number == -1) return stream_token::no_sync();
     if (number < -1)
-        raise(PyExc_ValueError, "stream must not be below -1 (R44): pass None, -1 or the number of a stream");
+        raise(PyExc_ValueError, "stream must not be below -1: pass None, -1 or the number of a stream");
     if (number == INT64_MAX)  // clamped, or the largest value
         raise(PyExc_ValueError, "stream is larger than an address: pass a cudaStream_t as an integer");
     auto const handle = static_cast<std::uintptr_t>(number);
     if (uses_cuda_streams(type)) {
         if (number == 0)
             raise(PyExc_ValueError,
-                  "stream 0 is ambiguous (R44): pass 1 for the legacy or 2 for the per-thread default stream");
+                  "stream 0 is ambiguous: pass 1 for the legacy or 2 for the per-thread default stream");
         return stream_token::from_cuda_handle(handle);
     }
     if (uses_rocm_streams(type)) {
         if (number == 1 || number == 2)
-            raise(PyExc_ValueError, "ROCm has no streams 1 and 2 (R45): pass 0 for the default stream");
+            raise(PyExc_ValueError, "ROCm has no streams 1 and 2: pass 0 for the default stream");
         return number == 0 ? stream_token::rocm_default() : stream_token::rocm_handle(handle);
     }
     if (!uses_streams(type))
-        raise(PyExc_ValueError, "CPU memory has no streams: stream must be None or -1 (R46, R48)");
+        raise(PyExc_ValueError, "CPU memory has no streams: stream must be None or -1");
     return stream_token::native(type, handle);
 }
 
@@ -251,7 +251,7 @@ struct interned_names {
         }
         reference const pair{detail::call_python([&] { return PyObject_CallNoArgs(method.get()); })};
         if (!pair) return {};
-        return detail::device_from_pair(pair.get(), "__dlpack_device__ did not return a pair of integers (R37)");
+        return detail::device_from_pair(pair.get(), "__dlpack_device__ did not return a pair of integers");
     } catch (...) {
         translate_exception();
         return {};

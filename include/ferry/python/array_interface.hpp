@@ -59,12 +59,12 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
         if (!is_valid(type)) break;
         if (order == '>' && bytes > 1)
             raise(PyExc_BufferError,
-                  "__cuda_array_interface__: expected little-endian elements, got big-endian ones (R20): convert the "
+                  "__cuda_array_interface__: expected little-endian elements, got big-endian ones: convert the "
                   "array to the native byte order");
         return type;
     }
     PyErr_Format(PyExc_BufferError,
-                 "__cuda_array_interface__: typestr '%.50s' has no DLPack data type (R16): convert the elements to a "
+                 "__cuda_array_interface__: typestr '%.50s' has no DLPack data type: convert the elements to a "
                  "boolean, integer, real or complex type",
                  text);
     throw error_is_set{};
@@ -107,7 +107,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
     long long number = 0;
     if (PyBool_Check(stream.get()) != 0 || !to_integer(stream.get(), number) || number <= 0)
         raise(PyExc_ValueError,
-              "__cuda_array_interface__: stream is not a valid handle (R44): expected None, 1, 2 or a cudaStream_t");
+              "__cuda_array_interface__: stream is not a valid handle: expected None, 1, 2 or a cudaStream_t");
     return stream_token::from_cuda_handle(static_cast<std::uintptr_t>(number));
 }
 
@@ -192,7 +192,7 @@ struct array_interface {
         for (auto& step : out.strides) {
             if (step % bytes != 0)
                 raise(PyExc_BufferError,
-                      "__cuda_array_interface__: a stride is not a multiple of the element size (R30): copy the array");
+                      "__cuda_array_interface__: a stride is not a multiple of the element size: copy the array");
             step /= bytes;
         }
     }

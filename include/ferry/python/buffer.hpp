@@ -59,11 +59,11 @@ inline constexpr buffer_format buffer_formats[] = {
         if (type.bits / 8 != size) break;
         if ((order == '>' || order == '!') && size > 1)
             raise(PyExc_BufferError,
-                  "from_buffer: the elements are big-endian (R20): convert the array to the native byte order");
+                  "from_buffer: the elements are big-endian: convert the array to the native byte order");
         return type;
     }
     PyErr_Format(PyExc_BufferError,
-                 "from_buffer: the format '%.50s' with elements of %zd bytes has no DLPack data type (R16): convert the "
+                 "from_buffer: the format '%.50s' with elements of %zd bytes has no DLPack data type: convert the "
                  "elements to a boolean, integer, real or complex type",
                  format != nullptr ? format : "B", size);
     throw error_is_set{};
@@ -151,7 +151,7 @@ class owned_buffer {
         bool const is_used = !is_empty && shape[i] != 1;  // R26, R27
         if (is_used && buffer.strides[i] % buffer.itemsize != 0)
             raise(PyExc_BufferError,
-                  "from_buffer: a stride is not a multiple of the element size (R30): copy the array");
+                  "from_buffer: a stride is not a multiple of the element size: copy the array");
         strides[i] = is_used ? buffer.strides[i] / buffer.itemsize : 1;
     }
     tensor_view const v{buffer.buf,
@@ -183,12 +183,13 @@ class owned_buffer {
     ferry::detail::record checked{"get_buffer", detail::in_python};
     using detail::refuse_buffer;
     auto const has = [flags](int wanted) { return (flags & wanted) == wanted; };
-    if (!ferry::detail::check_view_by_call(v, checked)) return refuse_buffer(checked.outcome.error().what());
+    if (!ferry::detail::check_view_by_call(v, checked))
+        return set_error(PyExc_BufferError, checked.outcome.error()), -1;
     if (!is_host_accessible(v.device())) return refuse_buffer(v.device());
     char const* const format = v.is_padded() ? nullptr : detail::format_of(v.dtype());
     if (format == nullptr) return refuse_buffer(v.dtype());
     if (has(PyBUF_WRITABLE) && v.is_read_only())
-        return refuse_buffer("a writable buffer was requested, but the tensor is read-only (R11): copy the tensor");
+        return refuse_buffer("a writable buffer was requested, but the tensor is read-only: copy the tensor");
     auto const is = [&v](bool is_required, contiguity order) { return !is_required || detail::has_order(v, order); };
     bool const fits = is(has(PyBUF_C_CONTIGUOUS) || !has(PyBUF_STRIDES), contiguity::row_major) &&
                       is(has(PyBUF_F_CONTIGUOUS), contiguity::column_major) &&

@@ -107,9 +107,8 @@ template <ferry::detail::managed_struct Raw>
 [[noreturn]] FERRY_COLD inline void raise_unusable(PyObject* capsule) {
     raise(PyExc_ValueError,
           is_consumed(capsule)
-              ? "the capsule has been consumed already; a capsule can be imported only once (R63): call __dlpack__ "
-                "again"
-              : "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor' (R60): call __dlpack__");
+              ? "the capsule has been consumed already; a capsule can be imported only once: call __dlpack__ again"
+              : "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor': call __dlpack__");
 }
 
 }  // namespace detail

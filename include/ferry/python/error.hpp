@@ -10,6 +10,7 @@
 #include <new>
 #include <source_location>
 #include <stdexcept>  // an adapter may throw the exceptions of its library
+#include <type_traits>
 #include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::python {
@@ -74,20 +75,35 @@ FERRY_COLD inline void replace_error(char const* text) noexcept {
     PyErr_SetObject(PyExc_BufferError, made.get());
 }
 
-/// Returns the exception class for a request with copy=False that needs a copy (R54). The class is derived from
-/// BufferError, for `__dlpack__`, and from ValueError, for from_dlpack. Requires the GIL.
+namespace detail {
+
+/// The class that copy_needed_class returns. Never released, like all exception classes of extensions.
+FERRY_HIDDEN inline PyObject* copy_needed = nullptr;
+
+}  // namespace detail
+
+/// Returns the exception class for a request with copy=False that needs a copy (R54). Unless the module has set another
+/// class, the class is derived from BufferError, for `__dlpack__`, and from ValueError, for from_dlpack. Requires the
+/// GIL.
 ///
 /// \return  new reference; on failure null, with a Python error set
 [[nodiscard]] FERRY_HIDDEN FERRY_COLD inline PyObject* copy_needed_class() noexcept {
-    static PyObject* cached = nullptr;  // never released, like all exception classes of extensions
-    if (cached == nullptr) {
+    if (detail::copy_needed == nullptr) {
         reference bases{PyTuple_Pack(2, PyExc_BufferError, PyExc_ValueError)};
         if (!bases) return nullptr;
-        cached = PyErr_NewExceptionWithDoc("ferry.CopyNeededError",
-                                           "copy=False was requested, but a copy is needed.", bases.get(), nullptr);
+        detail::copy_needed = PyErr_NewExceptionWithDoc(
+            "ferry.CopyNeededError", "copy=False was requested, but a copy is needed.", bases.get(), nullptr);
     }
-    Py_XINCREF(cached);
-    return cached;
+    Py_XINCREF(detail::copy_needed);
+    return detail::copy_needed;
+}
+
+/// Sets the exception class that copy_needed_class returns in this extension module. Requires the GIL.
+///
+/// \param type  exception class, such as PyExc_BufferError; a reference is retained
+FERRY_HIDDEN inline void set_copy_needed_class(PyObject* type) noexcept {
+    Py_INCREF(type);
+    Py_XDECREF(std::exchange(detail::copy_needed, type));
 }
 
 /// Sets a Python error with a message that need not be valid UTF-8: U+FFFD replaces invalid bytes. Requires the GIL.
@@ -99,7 +115,56 @@ FERRY_COLD inline void set_error(PyObject* type, char const* text) noexcept {
     if (message) PyErr_SetObject(type, message.get());
 }
 
+/// Sets a Python error with the text of a C++ error, without the namespace of the function, the numbers of rules, such
+/// as " (R15, R16)", and a fix that names C++ functions, such as ": pass ferry::host_only". Requires the GIL.
+///
+/// \param type  exception class
+/// \param e     error
+FERRY_COLD inline void set_error(PyObject* type, error const& e) noexcept {
+    bool const no_backend = e.code() == errc::no_backend;
+    char const *from = e.what(), *const description = from + std::strlen(e.api()) + 2;
+    char text[sizeof(message)], *to = text, *fix = nullptr;
+    if (std::strncmp(from, "ferry::", 7) == 0) from += 7;
+    while (*from != '\0' && to != text + sizeof text - 1) {
+        bool const is_rule = std::strncmp(from, " (R", 3) == 0 && from[3] >= '0' && from[3] <= '9';
+        char const* const end = is_rule ? std::strchr(from, ')') : nullptr;
+        if (end != nullptr) {
+            from = end + 1;
+            continue;
+        }
+        if (from >= description && std::strncmp(from, ": ", 2) == 0) fix = to;
+        *to++ = *from++;
+    }
+    *to = '\0';
+    if (fix != nullptr && (no_backend || std::strstr(fix, "::") != nullptr)) *fix = '\0';
+    PyErr_Format(type, "%s%s", text,
+                 no_backend ? ": pass device='cpu', or copy the data to the CPU with the library that made it" : "");
+}
+
 namespace detail {
+
+/// Returns the exception class for an error code other than errc::copy_needed.
+///
+/// \param code  error code
+/// \return      borrowed reference
+[[nodiscard]] FERRY_COLD inline PyObject* class_of(errc code) noexcept {
+    switch (code) {
+        case errc::stream:
+        case errc::argument:
+        case errc::consumed:
+        case errc::bad_descriptor:
+        case errc::bad_column:
+        case errc::device_not_found: return PyExc_ValueError;
+        case errc::out_of_range: return PyExc_IndexError;
+        case errc::out_of_memory: return PyExc_MemoryError;
+        case errc::stale_handle:
+        case errc::exporter_gone: return PyExc_OSError;
+        case errc::permission: return PyExc_PermissionError;
+        case errc::driver:
+        case errc::context_lost: return PyExc_RuntimeError;
+        default: return PyExc_BufferError;  // the data cannot be exported or imported
+    }
+}
 
 /// The exception class of one C++ exception type, in the list of this extension module.
 struct registered_exception {
@@ -115,7 +180,8 @@ bool set_registered(PyObject* type) noexcept {
     try {
         throw;
     } catch (E const& e) {
-        set_error(type, e.what());
+        if constexpr (std::is_base_of_v<error, E>) set_error(type, e);
+        else set_error(type, e.what());
         return true;
     } catch (...) {
         return false;
@@ -160,33 +226,8 @@ FERRY_COLD inline void translate_exception() noexcept {
         if (PyErr_Occurred() == nullptr)
             PyErr_SetString(PyExc_SystemError, "ferry: error_is_set was thrown without a Python error");
     } catch (error const& e) {
-        switch (e.code()) {
-            case errc::no_backend:
-                PyErr_Format(PyExc_BufferError,
-                             "%s; from Python: pass device='cpu', or copy the data to the CPU with the library that "
-                             "made it",
-                             e.what());
-                return;
-            case errc::copy_needed: {
-                reference type{copy_needed_class()};
-                if (type) set_error(type.get(), e.what());
-                return;
-            }
-            case errc::stream:
-            case errc::argument:
-            case errc::consumed:
-            case errc::bad_descriptor:
-            case errc::bad_column:
-            case errc::device_not_found: set_error(PyExc_ValueError, e.what()); return;
-            case errc::out_of_range: set_error(PyExc_IndexError, e.what()); return;
-            case errc::out_of_memory: set_error(PyExc_MemoryError, e.what()); return;
-            case errc::stale_handle:
-            case errc::exporter_gone: set_error(PyExc_OSError, e.what()); return;
-            case errc::permission: set_error(PyExc_PermissionError, e.what()); return;
-            case errc::driver:
-            case errc::context_lost: set_error(PyExc_RuntimeError, e.what()); return;
-            default: set_error(PyExc_BufferError, e.what()); return;  // the data cannot be exported or imported
-        }
+        reference const copy_needed{e.code() == errc::copy_needed ? copy_needed_class() : nullptr};
+        set_error(copy_needed ? copy_needed.get() : detail::class_of(e.code()), e);
     } catch (std::bad_alloc const&) {
         PyErr_NoMemory();
     } catch (std::out_of_range const& e) {

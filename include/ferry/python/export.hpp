@@ -170,6 +170,17 @@ inline void require_keywords(Py_ssize_t positional) {
 
 namespace detail {
 
+/// Reports that the back end of an export never copies, and that the export requires a copy.
+[[noreturn]] FERRY_COLD inline void fail_uncopied(request const& req, device from, device to) {
+    message text;
+    if (!ferry::detail::is_reachable_as(from, to))
+        text << "the data is on " << name(from.type) << ":" << from.id << ", and this object cannot copy it to "
+             << name(to.type) << ":" << to.id << ": omit dl_device";
+    else if (req.copy == copy_policy::always) text << "this object cannot copy: omit copy=True";
+    else text << "the array is read-only or has padded elements: pass max_version=(1, 0) (R13, R15)";
+    ferry::detail::fail(errc::copy_needed, "__dlpack__", text, in_python);
+}
+
 /// Exports an array as a new capsule.
 ///
 /// \param array  array
@@ -187,6 +198,8 @@ template <class T, class BackEnd>
     ferry::detail::reporter const r{"__dlpack__", in_python};
     auto d = ferry::detail::negotiate_at_run_time(ferry::detail::properties_of<T>(v, ready, true), req);
     d.bits |= added;
+    if constexpr (ferry::detail::never_copies<BackEnd>)
+        if (d.action == action::copy) fail_uncopied(req, v.device(), d.to);
     gil_releasing_back_end releasing{b};
     static_cast<void>(ferry::detail::check_decision(d, v.device(), releasing, r));
     // Another thread may change the array while the GIL is released: exports the owner that `share` returned before.
@@ -204,14 +217,24 @@ template <class T, class BackEnd>
                                : as(std::type_identity<DLManagedTensorVersioned>{});
 }
 
-/// Exports an array as a new capsule like export_capsule, with converted arguments.
-template <class T, class BackEnd>
-[[nodiscard]] PyObject* export_converted(T& array, converted_arguments const& asked, BackEnd& b) {
-    tensor_view const& v = view_of(array);
-    return export_array_capsule(array, v, to_request(asked, v.device()), ferry::detail::ready_on(array), b);
-}
-
 }  // namespace detail
+
+/// Exports an array as a new capsule, with converted arguments. Requires the GIL, and releases it during waits, device
+/// copies and large host copies.
+///
+/// \param array  array with array_traits<T>::share
+/// \param asked  converted arguments
+/// \param b      back end that copies, orders and waits
+/// \return       new reference
+/// \throws error_is_set    errors of to_request and to_capsule
+/// \throws error           errors of ferry::to_dlpack
+/// \throws std::bad_alloc  when an allocation fails
+template <class T, class BackEnd = host_back_end const&>
+    requires shareable<std::remove_const_t<T>>
+[[nodiscard]] PyObject* export_capsule(T& array, converted_arguments const& asked, BackEnd&& b = host_only) {
+    tensor_view const& v = view_of(array);
+    return detail::export_array_capsule(array, v, to_request(asked, v.device()), ferry::detail::ready_on(array), b);
+}
 
 /// Exports an array as a new capsule: the result of `__dlpack__` (R52, R53, R57).
 ///
@@ -228,8 +251,7 @@ template <class T, class BackEnd>
 template <class T, class BackEnd = host_back_end const&>
     requires shareable<std::remove_const_t<T>>
 [[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd&& b = host_only) {
-    auto const asked = convert_arguments(given);
-    return detail::export_converted(array, asked, b);
+    return export_capsule(array, convert_arguments(given), b);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

@@ -36,7 +36,7 @@ struct FERRY_HIDDEN export_methods {
             auto const asked = convert_arguments(parse_export_arguments(args, positional, keywords));
             array_in<T, Unwrap> array{self};
             BackEnd b{};
-            return export_converted(*array, asked, b);
+            return export_capsule(*array, asked, b);
         });
     }
     static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {

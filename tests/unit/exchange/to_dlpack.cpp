@@ -496,10 +496,10 @@ TEST_CASE("R53: share_only shares, and refuses to copy") {
     CHECK(!shared.is_copied());
     host_array a;
     fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::always}, ferry::share_only); },
-          {"ferry::share_only does not copy", "ferry::host_only"});
+          {"is needed and not permitted", "ferry::host_only instead of ferry::share_only"});
     ferry::allocating_from const wrapped{ferry::host_space{}, ferry::share_only};
     fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::always}, wrapped); },
-          {"ferry::share_only does not copy"});
+          {"ferry::host_only instead of ferry::share_only"});
     CHECK(a.data != nullptr);
 }
 
@@ -509,7 +509,7 @@ TEST_CASE("R53: share_only refuses to copy device memory with the error of a mis
     auto const theirs = sim.make_stream(gpu);
     fails(errc::copy_needed,
           [&] { (void)ferry::to_dlpack(make_array(sim, gpu, theirs, {4}), {.device = ferry::cpu}, ferry::share_only); },
-          {"from cuda:0 to cpu:0", "ferry::share_only does not copy", "a back end for the device"});
+          {"from cuda:0 to cpu:0", "is needed and not permitted", "a back end for the device instead of ferry::share_only"});
     host_array a;
     fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.device = gpu}, ferry::share_only); },
           {"from cpu:0 to cuda:0", "a back end for the device"});

@@ -36,6 +36,27 @@ TEST_CASE("R40: the error of a missing back end names a cure for Python") {
           std::string::npos);
 }
 
+TEST_CASE("R81: a text for Python names no rules, no namespace and no C++ function as the fix") {
+    auto const text = [](ferry::errc code, char const* message) {
+        return translated(ferry::python::detail::class_of(code),
+                          [=] { ferry::detail::fail(code, "ferry::to_dlpack", ferry::message{message}, {}); });
+    };
+    using enum ferry::errc;
+    CHECK(text(dtype, "dtype is int7 (R16): view it as uint8 (R3, R43–R45)") ==
+          "to_dlpack: dtype is int7: view it as uint8");
+    CHECK(text(read_only, "it is read-only (R11): call data(), or request copy_policy::always") ==
+          "to_dlpack: it is read-only");
+    CHECK(text(no_backend, "no support for cuda:0: pass a back end") ==
+          "to_dlpack: no support for cuda:0: pass device='cpu', or copy the data to the CPU with the library that "
+          "made it");
+    CHECK(text(shape, "array_traits::view has (R of (R2") == "to_dlpack: array_traits::view has (R of (R2");
+    auto*& last = ferry::python::detail::registered_exception::last;
+    auto* const before = last;
+    ferry::python::register_exception<ferry::error>(PyExc_KeyError);
+    CHECK(translated(PyExc_KeyError, [] { fail_with(dtype); }) == "test: the message");
+    last = before;
+}
+
 TEST_CASE("R54: copy=False that needs a copy is a BufferError and a ValueError") {
     CHECK(translated(PyExc_BufferError, [] { fail_with(ferry::errc::copy_needed); }).find("message") !=
           std::string::npos);
@@ -43,6 +64,10 @@ TEST_CASE("R54: copy=False that needs a copy is a BufferError and a ValueError")
           std::string::npos);
     ferry::python::reference const one{ferry::python::copy_needed_class()}, two{ferry::python::copy_needed_class()};
     CHECK(one.get() == two.get());
+    ferry::python::set_copy_needed_class(PyExc_BufferError);
+    ferry::python::reference const other{ferry::python::copy_needed_class()};
+    CHECK(other.get() == PyExc_BufferError);
+    ferry::python::set_copy_needed_class(one.get());
 }
 
 TEST_CASE("R81: the other classes") {

@@ -124,6 +124,10 @@ struct constant {
     std::shared_ptr<float const> value = std::make_shared<float const>(1.0F);
 };
 
+/// The same, not lent, and on a device that does not exist.
+struct unlent_constant : constant {};
+struct misplaced_constant : constant {};
+
 /// An array of the simulated device with an event, which counts how often it is asked.
 struct event {
     support::sim_gate reached;
@@ -172,6 +176,16 @@ struct ferry::array_traits<constant> {
     static constant share(constant const& c) { return c; }
 };
 template <>
+struct ferry::array_traits<unlent_constant> {
+    static tensor_view view(unlent_constant const& c) { return {c.value.get(), {}}; }
+    static unlent_constant share(unlent_constant const& c) { return c; }
+};
+template <>
+struct ferry::array_traits<misplaced_constant> {
+    static tensor_view view(misplaced_constant const& c) { return {c.value.get(), {}, {}, {device_type::cuda, -1}}; }
+    static misplaced_constant share(misplaced_constant const& c) { return c; }
+};
+template <>
 struct ferry::array_traits<ahead> {
     static tensor_view view(ahead const& a) { return array_traits<support::sim_array>::view(a.array); }
     static ahead share(ahead const& a) { return a; }
@@ -188,6 +202,23 @@ TEST_CASE("R15: a read-only array that is lent to legacy consumers is shared in 
     auto const* const raw = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
     REQUIRE(raw != nullptr);
     CHECK(raw->dl_tensor.data == c.value.get());
+}
+
+TEST_CASE("R53: an export through share_only refuses a copy with the argument to change") {
+    support::start_python();
+    auto const text = [](auto const& array, ferry::request const& req) {
+        static_cast<void>(ferry::python::guarded([&] {
+            return ferry::python::export_capsule(array, ferry::python::converted_arguments{req, {}}, ferry::share_only);
+        }));
+        return support::taken_error(PyExc_BufferError);
+    };
+    CHECK(text(constant{}, {.copy = ferry::copy_policy::always}) ==
+          "__dlpack__: this object cannot copy: omit copy=True");
+    CHECK(text(constant{}, {.device = ferry::device{ferry::device_type::cuda, 1}}) ==
+          "__dlpack__: the data is on cpu:0, and this object cannot copy it to cuda:1: omit dl_device");
+    CHECK(text(unlent_constant{}, {.max_version = ferry::version::legacy}) ==
+          "__dlpack__: the array is read-only or has padded elements: pass max_version=(1, 0)");
+    CHECK(text(misplaced_constant{}, {}) == "__dlpack__: the device of the array is not one that DLPack defines");
 }
 
 TEST_CASE("R43, R44: __dlpack__ asks for the event of an array only if a stream waits, and not for stream=-1") {

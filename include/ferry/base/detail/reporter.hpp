@@ -71,7 +71,7 @@ FERRY_ALWAYS_INLINE constexpr void assume_valid(bool checked) noexcept {
 
 /// Reports a failed allocation. Returns false, or throws.
 [[nodiscard]] FERRY_COLD inline bool report_out_of_memory(reporter r) {
-    return report(r, errc::out_of_memory, "an allocation failed: free memory, or pass another memory space");
+    return report(r, errc::out_of_memory, "an allocation failed: free memory");
 }
 
 /// Reports the error of a result that an adapter or a back end returned; other values are successes.

@@ -29,9 +29,9 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
     bool const host = from.type == device_type::cpu && to.type == device_type::cpu;
     return report(r, errc::copy_needed,
                   message{"a copy from "} << name(from.type) << ":" << from.id << " to " << name(to.type) << ":"
-                                          << to.id << " is needed, and ferry::share_only does not copy: pass "
+                                          << to.id << " is needed and not permitted: pass "
                                           << (host ? "ferry::host_only" : "a back end for the device")
-                                          << ", or request no copy");
+                                          << " instead of ferry::share_only, or request no copy");
 }
 
 /// Fails for a decision to refuse, and for a decision that the back end cannot carry out.
