@@ -25,10 +25,10 @@ CROSS = (
     "AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire; "
     "Arm (32 bits), tests of base, tensor, space, exchange, wire, the conformance kit, seeds of fuzzing"
 )
-WINDOWS_HEADERS = "the headers after `<windows.h>`, except those of ipc, cuda, python and adapters of other libraries"
+WINDOWS_HEADERS = "the headers after `<windows.h>`, except those of ipc, cuda and adapters of other libraries"
 WINDOWS = (
     "under Wine: tests of base, tensor, space, exchange, wire, column, arrow, adapters, abi, the conformance kit and its std, Eigen and xtensor arrays; static checks; "
-    f"{WINDOWS_HEADERS}; and, except the Eigen and xtensor arrays, all of this compiled by Clang 19 in its mode for MSVC"
+    f"{WINDOWS_HEADERS}; and, except the Eigen and xtensor arrays, all of this, and the tests of python, compiled by Clang 19 in its mode for MSVC"
 )
 WINDOWS_CI = f"under Wine: tests of base, tensor, exchange, the conformance kit; {WINDOWS_HEADERS}, also in Clang's mode for MSVC"
 MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)

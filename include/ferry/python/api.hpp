@@ -2,8 +2,8 @@
 // headers of the standard library.
 #pragma once
 
-#if !defined(__LP64__)
-#error "ferry/python needs a 64-bit Unix: exchange tensors in C++ with ferry/ferry.hpp"
+#if !defined(__LP64__) && !defined(_WIN64)
+#error "ferry/python needs a 64-bit Unix or Windows: exchange tensors in C++ with ferry/ferry.hpp"
 #include <see_the_error_above>
 #endif
 #if !__has_include(<Python.h>)
@@ -17,8 +17,10 @@
 
 #include <ferry/config.hpp>
 
+#if !defined(_WIN32)
 #include <cxxabi.h>
 #include <unistd.h>
+#endif
 
 #include <utility>
 
@@ -59,7 +61,7 @@ namespace detail {
 /// \return      its result
 template <class F>
 decltype(auto) call_python(F&& call) {
-#if defined(__GLIBCXX__)
+#if defined(__GLIBCXX__) && !defined(_WIN32)
     try {
         return std::forward<F>(call)();
     } catch (::abi::__forced_unwind&) {

@@ -72,10 +72,10 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 /// Returns an entry of the interface; null if it is missing or None. The reference is strong, because reading an entry
 /// may run Python code that clears the dictionary.
-[[nodiscard]] inline reference entry(PyObject* interface, char const* key) {
+[[nodiscard]] inline reference entry(PyObject* dict, char const* key) {
     reference const name{PyUnicode_FromString(key)};
     if (!name) throw error_is_set{};
-    PyObject* const value = PyDict_GetItemWithError(interface, name.get());
+    PyObject* const value = PyDict_GetItemWithError(dict, name.get());
     if (value == nullptr && PyErr_Occurred() != nullptr) throw error_is_set{};
     if (value == nullptr || value == Py_None) return {};
     Py_INCREF(value);
@@ -101,8 +101,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 /// Returns the stream on which the elements are ready. If the entry is None or missing in version 3, which introduced
 /// the entry, no work is pending; in earlier versions, work may be pending on the legacy default stream.
 /// \throws error_is_set  ValueError: not a stream (R44)
-[[nodiscard]] inline stream_token stream_of(PyObject* interface, long long version) {
-    reference const stream = entry(interface, "stream");
+[[nodiscard]] inline stream_token stream_of(PyObject* dict, long long version) {
+    reference const stream = entry(dict, "stream");
     if (!stream) return version >= 3 ? already_ready : stream_token::cuda_legacy_default();
     long long number = 0;
     if (PyBool_Check(stream.get()) != 0 || !to_integer(stream.get(), number) || number <= 0)
