@@ -1,5 +1,5 @@
 // Times Arrow's functions for DLPack, by hand in libarrow and on ferry in another library:
-//     measure LIBARROW LIBRARY_ON_FERRY   (built by examples/adopters/arrow)
+//     measure LIBARROW LIBRARY_ON_FERRY [ROUNDS]   (built by examples/adopters/arrow)
 #include <arrow/api.h>
 #include <arrow/c/dlpack.h>
 
@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 namespace {
 
@@ -51,9 +53,9 @@ functions load(char const* path) {
 
 /// Returns the nanoseconds of a call: the smallest of several rounds.
 template <class F>
-double measure(F f) {
+double measure(int rounds, F f) {
     double best = 1e9;
-    for (int round = 0; round < 15; ++round) {
+    for (int round = 0; round < rounds; ++round) {
         constexpr int calls = 100000;
         auto const begin = std::chrono::steady_clock::now();
         for (int i = 0; i < calls; ++i) f();
@@ -66,17 +68,19 @@ double measure(F f) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 3) return 1;
+    if (argc < 3) return 1;
+    int const rounds = argc > 3 ? std::atoi(argv[3]) : 45;
     functions const hand = load(argv[1]), ferry = load(argv[2]);
     auto const memory = arrow::Buffer::FromString(std::string(24, '\0'));
     std::shared_ptr<arrow::Array> const array = std::make_shared<arrow::Int32Array>(6, memory);
     auto const tensor = *arrow::Tensor::Make(arrow::int32(), memory, {2, 3});
+    auto const deep = *arrow::Tensor::Make(arrow::int32(), memory, std::vector<std::int64_t>(65, 1));
 
     auto const row = [&](char const* name, auto call) {
         double by_hand = 1e9, on_ferry = 1e9;
-        for (int round = 0; round < 3; ++round) {
-            by_hand = std::min(by_hand, measure([&] { call(hand); }));
-            on_ferry = std::min(on_ferry, measure([&] { call(ferry); }));
+        for (int round = 0; round < rounds; round += 5) {
+            by_hand = std::min(by_hand, measure(5, [&] { call(hand); }));
+            on_ferry = std::min(on_ferry, measure(5, [&] { call(ferry); }));
         }
         std::printf("%-34s%8.0f%10.0f%8.2f\n", name, by_hand, on_ferry, on_ferry / by_hand);
     };
@@ -84,6 +88,7 @@ int main(int argc, char** argv) {
     std::printf("%-34s%8s%10s%8s\n", "nanoseconds a call", "by hand", "on ferry", "ratio");
     row("export an Array", [&](functions const& f) { drop(f.export_array(array, false)); });
     row("export a Tensor", [&](functions const& f) { drop(f.export_tensor(tensor, false)); });
+    row("export a Tensor of 65 dimensions", [&](functions const& f) { drop(f.export_tensor(deep, false)); });
     row("copy an Array", [&](functions const& f) { drop(f.export_array(array, true)); });
     row("export an Array, legacy", [&](functions const& f) { drop(f.export_legacy(array)); });
     row("export by hand, import an Array", [&](functions const& f) { (void)*f.import_array(*hand.export_array(array, false)); });

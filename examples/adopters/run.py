@@ -79,6 +79,7 @@ def main() -> int:
     folder = build("arrow", f"-DADOPTER_ARROW={ARROW}")
     library = {"LD_PRELOAD": str(folder / "libdlpack_on_ferry.so")}
     counts.append(test("arrow", folder, [ARROW / "tests/test_dlpack.py", HERE / "arrow/test_read_only.py"], library))
+    subprocess.run([folder / "measure", next(ARROW.glob("libarrow.so.*")), *library.values(), "1"], check=True)
     passed, failed, skipped = map(sum, zip(*counts))
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0

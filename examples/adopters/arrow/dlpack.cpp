@@ -2,7 +2,7 @@
 #include <arrow/api.h>
 #include <arrow/c/dlpack.h>
 
-#include <ferry/base/inplace_dims.hpp>
+#include <ferry/base/shape.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/tensor/make_managed.hpp>
 
@@ -10,22 +10,25 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
 namespace arrow::dlpack {
 
-DLPackVersion const kVersion{ferry::version::current.major, ferry::version::current.minor};
+DLPackVersion const kVersion{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
 
 namespace {
 
 Status to_status(ferry::error const& e) {
+    char const* const text = e.what() + std::strlen(e.api()) + 2;  // without the name of ferry's function and the colon
     switch (e.code()) {
-        case ferry::errc::out_of_memory: return Status::OutOfMemory(e.what());
+        case ferry::errc::out_of_memory: return Status::OutOfMemory(text);
         case ferry::errc::device:
-        case ferry::errc::no_backend: return Status::NotImplemented(e.what());
-        default: return Status::Invalid(e.what());
+        case ferry::errc::no_backend: return Status::NotImplemented(text);
+        default: return Status::Invalid(text);
     }
 }
 
@@ -43,7 +46,9 @@ Result<ferry::data_type> to_dlpack_type(DataType const& type) {
         case Type::FLOAT: return ferry::dtype_of<float>;
         case Type::DOUBLE: return ferry::dtype_of<double>;
         case Type::BOOL: return Status::TypeError("Bit-packed boolean data type not supported by DLPack.");
-        default: return Status::TypeError("DataType is not compatible with DLPack spec: ", type.ToString());
+        default:
+            return Status::TypeError("DataType is not compatible with DLPack spec: ", type.ToString(),
+                                     ", try converting to a Tensor for multi dimensional data support");
     }
 }
 
@@ -81,14 +86,15 @@ template <class F>
 auto with_view(Tensor const& tensor, F f) -> decltype(f(ferry::tensor_view{})) {
     ARROW_ASSIGN_OR_RAISE(auto const type, to_dlpack_type(*tensor.type()));
     ARROW_RETURN_NOT_OK(check_cpu(tensor.data()->is_cpu()));
-    ferry::inplace_dims<64> bytes;
-    if (tensor.ndim() > 64) return Status::NotImplemented("DLPack export of a tensor with more than 64 dimensions.");
-    bytes = tensor.strides();
-    auto const strides = ferry::try_element_strides(bytes, type.bits / 8u);
-    if (!strides) return to_status(strides.error());
+    auto const& bytes = tensor.strides();
+    std::int64_t few[8];
+    std::vector<std::int64_t> many(bytes.size() > std::size(few) ? bytes.size() : 0);
+    std::int64_t* const strides = many.empty() ? few : many.data();
+    if (!ferry::to_element_strides(bytes, type.bits / 8, strides))
+        return Status::Invalid("DLPack cannot describe strides that are not multiples of the element size. Try copying the tensor first.");
     auto const bits = tensor.is_mutable() ? ferry::flags::none : ferry::flags::read_only;
     auto* const first = const_cast<std::uint8_t*>(tensor.raw_data());
-    return f({static_cast<void*>(first), type, tensor.shape(), *strides, ferry::cpu, bits});
+    return f({static_cast<void*>(first), type, tensor.shape(), {strides, tensor.ndim()}, ferry::cpu, bits});
 }
 
 template <class T>
@@ -97,21 +103,17 @@ Result<T> to_result(ferry::result<T> got) {
     return std::move(*got);
 }
 
-/// Copies the values of an array, or the memory of a tensor with its strides.
-Result<std::shared_ptr<Array>> copy_of(Array const& array) {
+/// Copies the values of an array, or the memory of a tensor.
+Result<std::shared_ptr<Buffer>> copy_of(Array const& array) {
     ArrayData const& data = *array.data();
     auto const width = array.type()->byte_width();
-    ARROW_ASSIGN_OR_RAISE(auto values, data.buffers[1]->CopySlice(data.offset * width, data.length * width));
-    return MakeArray(ArrayData::Make(array.type(), data.length, {nullptr, std::move(values)}, 0));
+    return data.buffers[1]->CopySlice(data.offset * width, data.length * width);
 }
-Result<std::shared_ptr<Tensor>> copy_of(Tensor const& tensor) {
-    ARROW_ASSIGN_OR_RAISE(auto memory, tensor.data()->CopySlice(0, tensor.data()->size()));
-    return Tensor::Make(tensor.type(), std::move(memory), tensor.shape(), tensor.strides());
-}
+Result<std::shared_ptr<Buffer>> copy_of(Tensor const& tensor) { return tensor.data()->CopySlice(0, tensor.data()->size()); }
 
-template <class T>
-Result<DLManagedTensorVersioned*> share(std::shared_ptr<T> array, ferry::tensor_view const& v, ferry::flags bits) {
-    ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_make_managed(std::move(array), v, bits)));
+template <class Owner>
+Result<DLManagedTensorVersioned*> share(Owner owner, ferry::tensor_view const& v, ferry::flags bits) {
+    ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_make_managed(std::move(owner), v, bits)));
     return tensor.release();
 }
 
@@ -119,10 +121,9 @@ template <class T>
 Result<DLManagedTensorVersioned*> export_versioned(std::shared_ptr<T> const& array, bool copy) {
     return with_view(*array, [&](ferry::tensor_view const& v) -> Result<DLManagedTensorVersioned*> {
         if (!copy) return share(array, v, ferry::flags::none);
-        ARROW_ASSIGN_OR_RAISE(auto const copied, copy_of(*array));
-        return with_view(*copied, [&](ferry::tensor_view const& w) {
-            return share(copied, w.with_device(w.device(), ferry::flags::none), ferry::flags::is_copied);
-        });
+        ARROW_ASSIGN_OR_RAISE(auto memory, copy_of(*array));
+        void* const first = memory->mutable_data();
+        return share(std::move(memory), {first, v.dtype(), v.shape(), v.strides()}, ferry::flags::is_copied);
     });
 }
 
@@ -130,7 +131,8 @@ template <class T>
 Result<DLManagedTensor*> export_legacy(std::shared_ptr<T> const& array) {
     return with_view(*array, [&](ferry::tensor_view const& v) -> Result<DLManagedTensor*> {
         if (std::same_as<T, Tensor> && v.is_read_only())
-            return Status::NotImplemented("Legacy DLPack support is not implemented for immutable tensors");
+            return Status::NotImplemented(
+                "Legacy DLPack support is not implemented for immutable tensors. Please move to the DLPack version >=1.0");
         // Arrow lends arrays, which are immutable, to consumers of the legacy struct, which has no flag for that.
         ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_make_managed(std::shared_ptr<T>{array},
                                                                              v.with_device(v.device(), ferry::flags::none))));
@@ -141,8 +143,8 @@ Result<DLManagedTensor*> export_legacy(std::shared_ptr<T> const& array) {
 /// Memory of an imported tensor.
 class imported_buffer final : public MutableBuffer {
    public:
-    imported_buffer(ferry::managed_tensor tensor, std::int64_t bytes)
-        : MutableBuffer{const_cast<std::uint8_t*>(static_cast<std::uint8_t const*>(tensor.view().data())), bytes}, tensor_{std::move(tensor)} {
+    imported_buffer(ferry::managed_tensor tensor, void const* data, std::int64_t bytes)
+        : MutableBuffer{const_cast<std::uint8_t*>(static_cast<std::uint8_t const*>(data)), bytes}, tensor_{std::move(tensor)} {
         is_mutable_ = !tensor_.is_read_only();
     }
 
@@ -172,24 +174,24 @@ Result<DLDevice> ExportDevice(std::shared_ptr<Tensor> const& tensor) {
 
 Result<std::shared_ptr<Array>> ImportArrayVersioned(DLManagedTensorVersioned* raw) {
     ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_from_dlpack(raw)));
-    ferry::tensor_view const v = tensor.view();
+    ferry::tensor_view const v = *tensor.try_view();
     ARROW_RETURN_NOT_OK(check_cpu(v.device().type == ferry::device_type::cpu));
     if (v.rank() != 1 || !v.is_contiguous())
-        return Status::Invalid("Only contiguous one dimensional tensor can be imported as arrays");
+        return Status::Invalid("Only contiguous one dimensional tensor can be imported as arrays. Try importing to Tensor first.");
     ARROW_ASSIGN_OR_RAISE(auto type, to_arrow_type(v.dtype()));
-    auto memory = std::make_shared<imported_buffer>(std::move(tensor), v.nbytes());
+    auto memory = std::make_shared<imported_buffer>(std::move(tensor), v.data(), v.nbytes());
     return MakeArray(ArrayData::Make(std::move(type), v.size(), {nullptr, std::move(memory)}, 0));
 }
 
 Result<std::shared_ptr<Tensor>> ImportTensorVersioned(DLManagedTensorVersioned* raw) {
     ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_from_dlpack(raw)));
-    ferry::tensor_view const v = tensor.view();
+    ferry::tensor_view const v = *tensor.try_view();
     ARROW_RETURN_NOT_OK(check_cpu(v.device().type == ferry::device_type::cpu));
     ARROW_ASSIGN_OR_RAISE(auto type, to_arrow_type(v.dtype()));
     std::vector<std::int64_t> shape(v.shape().begin(), v.shape().end()), strides(shape.size());
     for (int i = 0; i < v.rank(); ++i) strides[static_cast<std::size_t>(i)] = v.stride(i) * v.dtype().bits / 8;
     ARROW_ASSIGN_OR_RAISE(auto const bytes, internal::ComputeTensorSize(shape, strides, v.dtype().bits / 8));
-    auto memory = std::make_shared<imported_buffer>(std::move(tensor), bytes);
+    auto memory = std::make_shared<imported_buffer>(std::move(tensor), v.data(), bytes);
     return Tensor::Make(std::move(type), std::move(memory), std::move(shape), std::move(strides));
 }
 

@@ -1,4 +1,6 @@
-"""Imports of read-only and unsupported arrays, which pyarrow's own tests of DLPack do not contain."""
+"""Imports of read-only and unsupported arrays, and error messages, which pyarrow's own tests of DLPack do not contain."""
+
+import ctypes
 
 import numpy as np
 import pyarrow as pa
@@ -22,3 +24,29 @@ def test_a_read_only_array_is_imported_as_an_immutable_tensor():
 def test_an_unsupported_type_is_invalid():
     with pytest.raises(pa.ArrowInvalid):
         pa.Array.from_dlpack(np.zeros(3, complex))
+
+
+def test_the_messages_contain_the_hints_of_arrow():
+    with pytest.raises(pa.ArrowInvalid, match="Try importing to Tensor first."):
+        pa.Array.from_dlpack(np.zeros((2, 3)))
+    with pytest.raises(TypeError, match="string, try converting to a Tensor for multi dimensional data support"):
+        pa.array(["a"]).__dlpack__()
+    immutable = pa.Tensor.from_numpy(np.frombuffer(b"1234", np.int8))
+    with pytest.raises(NotImplementedError, match="Please move to the DLPack version >=1.0"), pytest.warns(DeprecationWarning):
+        immutable.__dlpack__()
+
+
+def test_an_array_of_a_later_version_is_invalid_and_the_message_does_not_name_ferry():
+    class Later:
+        def __dlpack_device__(self):
+            return 1, 0
+
+        def __dlpack__(self, **_):
+            capsule = np.zeros(3).__dlpack__(max_version=(1, 0))
+            pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+            ctypes.c_uint32.from_address(pointer(capsule, b"dltensor_versioned")).value = 2
+            return capsule
+
+    with pytest.raises(pa.ArrowInvalid, match="version") as raised:
+        pa.Tensor.from_dlpack(Later())
+    assert "ferry" not in str(raised.value)
