@@ -23,8 +23,8 @@ PAGE = HERE.parent / "docs" / "performance.md"  # performance.json beside it has
 
 # The reason why a budget does not hold, by the start of the name of its row.
 WHY = {
-    "export, import, release": "By hand and without a check, the same block also misses this budget. ferry also checks the view of the adapter and the "
-    "imported struct, and negotiates the exchange. These steps cannot be disabled.",
+    "export, import, release": "An unchecked exchange of the same block, written by hand, also misses this budget. ferry also checks the view of the "
+    "adapter and the imported struct, and negotiates the exchange. These steps cannot be disabled.",
     "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count that is not atomic, and checks nothing. ferry's export negotiates the "
     "exchange and checks the view.",
     "minitensor to torch through the exchange tables": "The export allocates and checks the struct, whereas the peer imports an existing struct.",
@@ -38,7 +38,7 @@ ABOUT = {
     "Side by side: round trip in C++": "Each library exports an array that it shares by an atomic reference count, imports the struct, and releases it.",
     "Side by side: including a header": "Medians of the processor time of the compiler's front end.",
     "Exchange in C++": "The array is moved into the struct and has no reference count, so these rows take less time than the round trip above.",
-    "Compile time": "Processor times with `-fsyntax-only`, from another run than those of the section about including a header.",
+    "Compile time": "Processor times with `-fsyntax-only`, from a different run than the times in the section about including a header.",
     "Arguments of bound functions": "The row \"NumPy's own versioned capsule\" compares two exports by NumPy; neither uses ferry.",
     "Copies on the host": "Processor times of one thread. *Executed*: an existing copy plan is executed, and its destination has been written before. "
     "*Planned and executed*: the plan is made for each copy. *Fresh*: the destination is newly allocated.",
@@ -246,8 +246,8 @@ def page(rows, facts, parts=None):
         "ratio are in brackets. Compare times only within a section. [performance.json](performance.json) has the figures.",
         "",
         "A *budget* is a target that the project sets: for ferry's own time or count (\"≤ 2 µs\"), for its time relative to the peer's (\"time ≤ 1.3 × the",
-        "peer's\", \"ratio ≥ 3.0\"), or for the difference of both times (\"≤ 100 ns above\"; the column *ratio* then has the difference). Rows without a budget are",
-        "informational. [cuda.md](cuda.md#measurements) has the measurements on a GPU.",
+        "peer's\", \"ratio ≥ 3.0\"), or for the difference between the two times (\"≤ 100 ns above\"; the column *ratio* then shows the difference).",
+        "Rows without a budget are informational. [cuda.md](cuda.md#measurements) has the measurements on a GPU.",
         "",
         "![The ratio of the peer's time to ferry's, for rows whose budget limits this ratio](images/ratios.svg)",
         "",

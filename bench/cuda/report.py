@@ -115,8 +115,9 @@ def page(measured):
     if by["matrix"]:
         part += [
             "The next table shows copies from the device to pinned memory, to pageable memory that has been touched or is newly allocated (fresh), and to managed\n"
-            "memory. The ratio to a plain CUDA copy of the same size is in brackets: for pieces of 4 KiB with gaps of 4 KiB (in the column 4 KiB: 256 bytes) to\n"
-            "cudaMemcpy2D, otherwise to a copy of one contiguous block. A plain copy to fresh memory includes the allocation.\n",
+            "memory. The ratio to a plain CUDA copy of the same size is in brackets: to cudaMemcpy2D in the rows *pieces*, and to a copy of one contiguous block in\n"
+            "the other rows. The pieces are 4 KiB long with gaps of 4 KiB; in the column 4 KiB, both are 256 bytes. A plain copy to fresh memory includes the\n"
+            "allocation.\n",
             matrix(by["matrix"], "down"),
             "Copies to the device, in the same form:\n",
             matrix(by["matrix"], "up"),
