@@ -183,9 +183,9 @@ class column {
         return column_values<T>::try_make(view_, owner_, where);
     }
 
-    /// Copies the column to a device or into a memory space. Returns the column itself if it is there already. The copy
-    /// has one allocation with the layout of `compact`: only the items of a slice are copied, bitmaps and offsets start
-    /// at 0, and the type is unchanged. Requires #include <ferry/column/to.hpp>.
+    /// Copies the column to a device or into a memory space. Returns the column itself if it is on that device already.
+    /// The copy has one allocation with the layout of `compact`: only the items of a slice are copied, bitmaps and
+    /// offsets start at 0, and the type is unchanged. Requires #include <ferry/column/to.hpp>.
     ///
     /// The tree is copied by one transfer: from host memory through one staging buffer, and as one block if the column
     /// has one allocation without slices (made by `to` or `compact`, or attached). From any other column in device
