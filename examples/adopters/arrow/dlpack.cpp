@@ -87,7 +87,7 @@ auto with_view(Tensor const& tensor, F f) -> decltype(f(ferry::tensor_view{})) {
     ARROW_ASSIGN_OR_RAISE(auto const type, to_dlpack_type(*tensor.type()));
     ARROW_RETURN_NOT_OK(check_cpu(tensor.data()->is_cpu()));
     auto const& bytes = tensor.strides();
-    std::int64_t few[8];
+    std::int64_t few[64];
     std::vector<std::int64_t> many(bytes.size() > std::size(few) ? bytes.size() : 0);
     std::int64_t* const strides = many.empty() ? few : many.data();
     if (!ferry::to_element_strides(bytes, type.bits / 8, strides))
