@@ -321,8 +321,8 @@ def test_R5_a_malformed_tensor_may_have_no_deleter(what, versioned):
 
 
 def test_every_refusal_names_the_field():
-    for fields, _ in MALFORMED.values():
-        with pytest.raises(BufferError, match="device|NULL|lanes|dtype|ndim|shape"):
+    for fields, match in MALFORMED.values():
+        with pytest.raises(BufferError, match=match):
             mt.from_dlpack(Forged(**fields).capsule())
 
 

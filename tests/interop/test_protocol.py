@@ -203,7 +203,7 @@ def test_R11_R12_R15_R53_what_is_shared_and_what_is_copied(case):
     if cannot_say and case["copy"] is False:
         with pytest.raises(BufferError) as caught:
             t.__dlpack__(**call)
-        assert is_both(caught.value) and "R15" in str(caught.value)
+        assert is_both(caught.value) and str(caught.value).endswith("(copy=False): request max_version=(1, 0)")
         return
     before = mt.live_bytes()
     capsule = t.__dlpack__(**call)

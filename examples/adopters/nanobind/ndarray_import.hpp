@@ -9,10 +9,10 @@ static ferry::contiguity order_of(char order) {
                         : ferry::contiguity::any;
 }
 
-/// Imports an object with a DLPack method or the buffer protocol, or through the function to_dlpack() of its library.
-static ferry::managed_tensor import_tensor(nb_internals *p, PyObject *src, bool ro) noexcept {
-    // Libraries export an unversioned capsule faster, but not for read-only arrays. Such a capsule has no flags.
-    constexpr ferry::flags unversioned = ferry::flags::none;
+constexpr ferry::flags unversioned = ferry::flags::none;  // an unversioned capsule has no flags
+
+static ferry::managed_tensor import_dlpack(PyObject *src, bool ro) noexcept {
+    // Libraries export an unversioned capsule faster, but not for read-only arrays.
     static constexpr ferry::request requests[] = {{.max_version = ferry::version::legacy}, {}};
     for (int i = ro ? 0 : 1; i < 2; ++i) {
         auto got = py::try_from_python<ferry::managed_tensor>(src, requests[i], ferry::share_only, nullptr, unversioned);
@@ -21,10 +21,20 @@ static ferry::managed_tensor import_tensor(nb_internals *p, PyObject *src, bool 
         if (got.error().code() == ferry::errc::argument)  // no protocol
             break;
     }
+    return {};
+}
+
+/// Imports an object with a DLPack method or the buffer protocol, or through the function to_dlpack() of its library.
+static ferry::managed_tensor import_tensor(nb_internals *p, PyObject *src, bool ro) noexcept {
+    if (auto tensor = import_dlpack(src, ro))
+        return tensor;
     try {
         if (obj_has_buffer(src, Py_TYPE(src)))
             return py::from_buffer(src);
-        if (char const *pkg = importers[detect_framework(p, Py_TYPE(src))].to_dlpack_pkg) {
+        int const framework = detect_framework(p, Py_TYPE(src));
+        if (framework == pytorch::value)  // requires a gradient; to_dlpack() ignores the conjugate and negative bits
+            return import_dlpack(obj_call(p, str_getattr(p, handle(src), "detach")).ptr(), ro);
+        if (char const *pkg = importers[framework].to_dlpack_pkg) {
             object capsule = obj_call(p, str_getattr(p, module_::import_(pkg), "to_dlpack"), handle(src));
             return py::from_capsule(capsule.ptr(), unversioned);
         }

@@ -184,7 +184,7 @@ class owned_buffer {
     using detail::refuse_buffer;
     auto const has = [flags](int wanted) { return (flags & wanted) == wanted; };
     if (!ferry::detail::check_view_by_call(v, checked))
-        return set_error(PyExc_BufferError, checked.outcome.error()), -1;
+        return refuse_buffer(detail::python_text{checked.outcome.error()}.c_str());
     if (!is_host_accessible(v.device())) return refuse_buffer(v.device());
     char const* const format = v.is_padded() ? nullptr : detail::format_of(v.dtype());
     if (format == nullptr) return refuse_buffer(v.dtype());

@@ -115,33 +115,44 @@ FERRY_COLD inline void set_error(PyObject* type, char const* text) noexcept {
     if (message) PyErr_SetObject(type, message.get());
 }
 
-/// Sets a Python error with the text of a C++ error, without the namespace of the function, the numbers of rules, such
-/// as " (R15, R16)", and a fix that names C++ functions, such as ": pass ferry::host_only". Requires the GIL.
-///
-/// \param type  exception class
-/// \param e     error
-FERRY_COLD inline void set_error(PyObject* type, error const& e) noexcept {
-    bool const no_backend = e.code() == errc::no_backend;
-    char const *from = e.what(), *const description = from + std::strlen(e.api()) + 2;
-    char text[sizeof(message)], *to = text, *fix = nullptr;
-    if (std::strncmp(from, "ferry::", 7) == 0) from += 7;
-    while (*from != '\0' && to != text + sizeof text - 1) {
-        bool const is_rule = std::strncmp(from, " (R", 3) == 0 && from[3] >= '0' && from[3] <= '9';
-        char const* const end = is_rule ? std::strchr(from, ')') : nullptr;
-        if (end != nullptr) {
-            from = end + 1;
-            continue;
-        }
-        if (from >= description && std::strncmp(from, ": ", 2) == 0) fix = to;
-        *to++ = *from++;
-    }
-    *to = '\0';
-    if (fix != nullptr && (no_backend || std::strstr(fix, "::") != nullptr)) *fix = '\0';
-    PyErr_Format(type, "%s%s", text,
-                 no_backend ? ": pass device='cpu', or copy the data to the CPU with the library that made it" : "");
-}
-
 namespace detail {
+
+/// The text of a ferry::error for Python: without the namespace of the function, the numbers of rules, such as
+/// " (R15, R16)", and a fix that names C++ functions, such as ": pass ferry::host_only". The text of a derived class,
+/// which may quote a producer, is unchanged.
+class python_text {
+   public:
+    FERRY_COLD explicit python_text(error const& e) noexcept : text_{e.what()} {
+        char const* from = e.error::what();
+        if (from != text_) return;
+        text_ = own_;
+        char const* const description = from + std::strlen(e.api()) + 2;
+        if (std::strncmp(from, "ferry::", 7) == 0) from += 7;
+        char *to = own_, *fix = nullptr;
+        while (*from != '\0') {
+            bool const is_rule = std::strncmp(from, " (R", 3) == 0 && from[3] >= '0' && from[3] <= '9';
+            char const* const end = is_rule ? std::strchr(from, ')') : nullptr;
+            if (end != nullptr) {
+                from = end + 1;
+                continue;
+            }
+            if (from >= description && std::strncmp(from, ": ", 2) == 0) fix = to;
+            *to++ = *from++;
+        }
+        *to = '\0';
+        if (fix != nullptr && (e.code() == errc::no_backend || std::strstr(fix, "::") != nullptr)) to = fix;
+        if (e.code() == errc::no_backend) std::memcpy(to, host_fix, sizeof host_fix);
+        else *to = '\0';
+    }
+
+    [[nodiscard]] char const* c_str() const noexcept { return text_; }
+
+   private:
+    FERRY_HIDDEN static constexpr char host_fix[] =
+        ": pass device='cpu', or copy the data to the CPU with the library that made it";
+    char const* text_;
+    char own_[sizeof(message) + sizeof host_fix];
+};
 
 /// Returns the exception class for an error code other than errc::copy_needed.
 ///
@@ -180,7 +191,7 @@ bool set_registered(PyObject* type) noexcept {
     try {
         throw;
     } catch (E const& e) {
-        if constexpr (std::is_base_of_v<error, E>) set_error(type, e);
+        if constexpr (std::is_base_of_v<error, E>) set_error(type, python_text{e}.c_str());
         else set_error(type, e.what());
         return true;
     } catch (...) {
@@ -227,7 +238,7 @@ FERRY_COLD inline void translate_exception() noexcept {
             PyErr_SetString(PyExc_SystemError, "ferry: error_is_set was thrown without a Python error");
     } catch (error const& e) {
         reference const copy_needed{e.code() == errc::copy_needed ? copy_needed_class() : nullptr};
-        set_error(copy_needed ? copy_needed.get() : detail::class_of(e.code()), e);
+        set_error(copy_needed ? copy_needed.get() : detail::class_of(e.code()), detail::python_text{e}.c_str());
     } catch (std::bad_alloc const&) {
         PyErr_NoMemory();
     } catch (std::out_of_range const& e) {

@@ -67,7 +67,8 @@ struct FERRY_HIDDEN exchange_table {
         } catch (std::bad_alloc const&) {
             set_error(context, "MemoryError", "managed_tensor_allocator: out of memory");
         } catch (error const& e) {
-            set_error(context, e.code() == errc::out_of_memory ? "MemoryError" : "BufferError", e.what());
+            set_error(context, e.code() == errc::out_of_memory ? "MemoryError" : "BufferError",
+                      python_text{e}.c_str());
         } catch (std::logic_error const& e) {
             set_error(context, "ValueError", e.what());
         } catch (std::runtime_error const& e) {
