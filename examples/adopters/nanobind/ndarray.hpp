@@ -15,7 +15,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 NAMESPACE_BEGIN(NB_NAMESPACE)
@@ -30,9 +29,10 @@ struct ndarray_handle {
     std::atomic<size_t> refcount = 0;
     PyObject *owner, *self;
     bool ro;
-    ferry::managed_tensor imported;    // empty for an array made in C++
-    std::unique_ptr<int64_t[]> lists;  // extents and strides that no other object owns
+    ferry::managed_tensor imported;  // empty for an array made in C++
 
+    /// Returns the memory after a handle, for extents and strides that no other object owns.
+    static int64_t *lists(ndarray_handle *th) noexcept { return reinterpret_cast<int64_t *>(th + 1); }
     ferry::tensor_view view() const noexcept {
         return {reinterpret_cast<DLTensor const &>(seen), ro ? ferry::flags::read_only : ferry::flags::none};
     }

@@ -95,13 +95,13 @@ static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const
         return import_converted(p, src, cfg, dtype, cleanup);
     }
 
-    scoped_pymalloc<ndarray_handle> memory;
+    bool const lacks_strides = !tensor.get()->dl_tensor.strides && v.rank() > 0;
+    scoped_pymalloc<ndarray_handle> memory(1, lacks_strides ? size_t(v.rank()) * sizeof(int64_t) : 0);
     PyObject *self = is_capsule ? nullptr : Py_NewRef(src);
     auto const &seen = reinterpret_cast<dlpack::dltensor const &>(tensor.get()->dl_tensor);
     auto *th = new (memory.release()) ndarray_handle(seen, cfg.ro, nullptr, self, std::move(tensor));
-    if (!th->seen.strides && v.rank() > 0) {
-        th->lists = std::make_unique<int64_t[]>(size_t(v.rank()));
-        th->seen.strides = th->lists.get();
+    if (lacks_strides) {
+        th->seen.strides = ndarray_handle::lists(th);
         for (int i = 0; i < v.rank(); ++i)
             th->seen.strides[i] = v.stride(i);
     }
@@ -134,20 +134,17 @@ ndarray_handle *ndarray_create(nb_internals *, const ndarray_create_args *a) {
     auto const rank = a->ndim;
     check(rank <= 128, "ndarray_create(): ndim is too large!");
     check(a->strides || a->order == '\0' || strchr("ACF", a->order), "ndarray_create(): unknown memory order requested!");
-    scoped_pymalloc<ndarray_handle> memory;
-    std::unique_ptr<int64_t[]> lists(new int64_t[2 * rank]);
-    int64_t *const shape = lists.get(), *const strides = shape + rank;
+    scoped_pymalloc<ndarray_handle> memory(1, 2 * rank * sizeof(int64_t));
+    int64_t *const shape = ndarray_handle::lists(memory.get()), *const strides = shape + rank;
     int64_t step = 1;
     for (size_t k = 0; k < rank; ++k) {
         size_t const i = a->order == 'F' ? k : rank - 1 - k;
         shape[i] = (int64_t) a->shape[i];
         strides[i] = a->strides ? a->strides[i] : std::exchange(step, step * shape[i]);
     }
-    auto *th = new (memory.release()) ndarray_handle({a->data, {a->device_type ? a->device_type : device::cpu::value, a->device_id}, (int32_t) rank, a->dtype,
-                                   shape, strides, a->byte_offset},
-                                  a->ro, Py_XNewRef(a->owner), nullptr);
-    th->lists = std::move(lists);
-    return th;
+    dlpack::dltensor const seen{a->data, {a->device_type ? a->device_type : device::cpu::value, a->device_id}, (int32_t) rank, a->dtype,
+                                shape, strides, a->byte_offset};
+    return new (memory.release()) ndarray_handle(seen, a->ro, Py_XNewRef(a->owner), nullptr);
 }
 
 NAMESPACE_END(detail)
