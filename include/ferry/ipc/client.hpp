@@ -5,6 +5,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/importer.hpp>
 #include <ferry/ipc/message.hpp>
+#include <ferry/ipc/process.hpp>
 #include <ferry/ipc/socket.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 
@@ -62,7 +63,7 @@ class client {
     explicit client(std::string_view name, client_options options = {})
         : timeout_{std::clamp(options.timeout, milliseconds{0}, milliseconds{std::chrono::years{1}})},
           socket_{socket::make(api)},
-          pid_{::getpid()} {
+          process_{process_mark::here()} {
         auto const to = socket::address(socket_path(name), api);
         if (int const failed = connect(to); failed != 0) fail_system(api, to.sun_path, failed);
         auto who = socket::peer_of(socket_.get(), api);
@@ -167,7 +168,7 @@ class client {
     /// full. No effect on a closed client.
     void close() noexcept {
         if (!socket_) return;
-        if (pid_ == ::getpid()) {  // mutant: ipc_fork_close
+        if (process_.is_here()) {  // mutant: ipc_fork_close
             try {
                 machine_.give_up_all();
                 send(std::chrono::steady_clock::now() + std::min(timeout_, milliseconds{2000}));
@@ -222,7 +223,7 @@ class client {
     /// Sends the queued messages. Waits until `until` for room in the socket; what is not sent stays queued.
     void send(time_point until = {}) {
         for (auto& m : machine_.take_orders()) outbox_.push_back(protocol::to_bytes(m));
-        while (!outbox_.empty() && socket_ && pid_ == ::getpid()) {
+        while (!outbox_.empty() && socket_ && process_.is_here()) {
             int const failed = socket::send(socket_.get(), outbox_.front());
             if (failed == EAGAIN) {
                 if (!wait(POLLOUT, until)) return;
@@ -243,7 +244,7 @@ class client {
     }
     /// Receives one message and sets `answer` when it is the reply to a request. False when there is none.
     bool take(std::optional<protocol::message>& answer) {
-        if (!socket_ || pid_ != ::getpid()) return false;
+        if (!socket_ || !process_.is_here()) return false;
         auto r = socket::receive(socket_.get(), incoming_, true);
         if (r.error == EAGAIN) return false;
         if (r.error != 0 || r.size == 0) {
@@ -272,7 +273,7 @@ class client {
         }
     }
     protocol::message answered(std::uint64_t request, milliseconds patience) {
-        if (pid_ != ::getpid())
+        if (!process_.is_here())
             ferry::detail::fail(errc::argument, api, "a forked child asks: make a client of its own");
         auto const until = std::chrono::steady_clock::now() + patience + timeout_;
         std::optional<protocol::message> answer;
@@ -299,7 +300,7 @@ class client {
 
     milliseconds timeout_;
     unique_fd socket_, exporter_;
-    pid_t pid_;
+    process_mark process_;
     protocol::importer machine_;
     std::deque<std::vector<std::byte>> outbox_;
     std::vector<unique_fd> fds_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/ipc/process.hpp>
 #include <ferry/ipc/socket.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 
@@ -27,7 +28,7 @@ class listener {
     /// \throws error  errc::permission: the directory belongs to another user, others may write to it, or another
     ///                process keeps it locked for 2 s; errc::argument: a path that is too long, has no directory or is
     ///                in use, or a mode that admits other users
-    explicit listener(std::string path, mode_t mode = 0600) : path_{std::move(path)}, pid_{::getpid()} {
+    explicit listener(std::string path, mode_t mode = 0600) : path_{std::move(path)}, process_{process_mark::here()} {
         constexpr auto api = "ferry::ipc::server";
         if ((mode & ~mode_t{0660}) != 0)
             ferry::detail::fail(errc::argument, api, "the socket's mode lets others in: 0600 or 0660");
@@ -61,7 +62,7 @@ class listener {
     listener(listener&& other) noexcept
         : path_{std::move(other.path_)},
           socket_{std::move(other.socket_)},
-          pid_{other.pid_},
+          process_{other.process_},
           device_{other.device_},
           inode_{other.inode_} {}
     listener& operator=(listener&&) = delete;
@@ -73,7 +74,7 @@ class listener {
         socket_ = unique_fd{};
         struct stat there{};
         // mutant: ipc_unlink_fork, ipc_unlink_own
-        if (pid_ == ::getpid() && ::lstat(path_.c_str(), &there) == 0 && there.st_dev == device_ &&
+        if (process_.is_here() && ::lstat(path_.c_str(), &there) == 0 && there.st_dev == device_ &&
             there.st_ino == inode_)
             ::unlink(path_.c_str());
     }
@@ -154,7 +155,7 @@ class listener {
 
     std::string path_;
     unique_fd socket_;
-    pid_t pid_ = 0;
+    process_mark process_;
     dev_t device_ = 0;
     ino_t inode_ = 0;
 };

@@ -7,17 +7,21 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>  // a word that the kernel clears
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
@@ -128,6 +132,48 @@ struct process_stat {
     }
     return me;
 }
+
+/// Identifies this process to its own objects: a forked child, in any pid namespace, is another process.
+///
+/// The kernel clears the word in the child of a fork; process IDs are not compared.
+class process_mark {
+   public:
+    /// The mark of no process.
+    process_mark() = default;
+    /// Returns the mark of this process.
+    [[nodiscard]] static process_mark here() noexcept {
+        static std::atomic<std::uint64_t> last{0};
+        auto& w = word();
+        std::uint64_t value = w.load();
+        if (value == 0) {
+            std::uint64_t const fresh = last.fetch_add(1) + 1;  // its copy in a child continues at the parent's number
+            if (w.compare_exchange_strong(value, fresh)) value = fresh;
+        }
+        return {w, value};
+    }
+    [[nodiscard]] explicit operator bool() const noexcept { return word_ != nullptr; }
+    /// Returns whether it is the mark of this process.
+    [[nodiscard]] bool is_here() const noexcept { return word_ != nullptr && word_->load() == value_; }
+
+   private:
+    process_mark(std::atomic<std::uint64_t> const& word, std::uint64_t value) noexcept : word_{&word}, value_{value} {}
+    [[nodiscard]] static std::atomic<std::uint64_t>& word() noexcept {
+        static std::atomic<std::uint64_t> otherwise{0};
+        static auto& found = []() -> std::atomic<std::uint64_t>& {
+            auto const bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+            void* const page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            // mutant: ipc_wipe_on_fork
+            if (page != MAP_FAILED && ::madvise(page, bytes, MADV_WIPEONFORK) == 0)
+                return *::new (page) std::atomic<std::uint64_t>{0};
+            ::pthread_atfork(nullptr, nullptr, [] { otherwise = 0; });  // before Linux 4.14
+            return otherwise;
+        }();
+        return found;
+    }
+
+    std::atomic<std::uint64_t> const* word_ = nullptr;
+    std::uint64_t value_ = 0;
+};
 
 /// Checks repeatedly, in less than a microsecond each, whether a process has ended: by a pidfd where the system has
 /// them, otherwise by /proc. Move-only; thread-safe.

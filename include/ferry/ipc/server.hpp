@@ -6,6 +6,7 @@
 #include <ferry/ipc/exporter.hpp>
 #include <ferry/ipc/listener.hpp>
 #include <ferry/ipc/message.hpp>
+#include <ferry/ipc/process.hpp>
 #include <ferry/ipc/socket.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 
@@ -58,7 +59,7 @@ class server {
         : allow_{std::move(options.allow)},
           machine_{options.limits},
           listener_{socket_path(name), options.mode},
-          pid_{::getpid()} {
+          process_{process_mark::here()} {
         if (allow_.empty()) allow_.push_back(::geteuid());
         wake_ = unique_fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
         reserve_ = spare();
@@ -197,7 +198,7 @@ class server {
     /// \param grace  longest wait, at most 2 s
     /// \return       whether no importer holds a buffer; otherwise `poll` continues to process releases and exits
     bool close(milliseconds grace = longest_close) noexcept {
-        if (pid_ != ::getpid()) {  // a forked child: the importers and the holders of the lock are the parent's
+        if (!process_.is_here()) {  // a forked child: the importers and the holders of the lock are the parent's
             static_cast<void>(thread_.release());
             static_cast<void>(happened_.release());  // its destructor would wait for threads of the parent
             return true;
@@ -421,7 +422,7 @@ class server {
     mutable std::mutex mutex_;  // guards all members below, except those that only `turn` uses
     protocol::exporter machine_;
     listener listener_;
-    pid_t pid_;
+    process_mark process_;
     unique_fd wake_, reserve_;
     std::map<std::uint64_t, connection> connections_;
     std::map<std::uint64_t, std::vector<unique_fd>> fds_;

@@ -46,7 +46,7 @@ struct mapping_entry {
     ~mapping_entry() {
         // mutant: ipc_close_after_work
         foreign.reset();  // first: an empty place says that nothing is mapped
-        if (where != nullptr && pid == ::getpid()) where->memory.control().leave(place);
+        if (where != nullptr && process.is_here()) where->memory.control().leave(place);
     }
 
     std::string key{};
@@ -54,7 +54,7 @@ struct mapping_entry {
     std::unique_ptr<opened> foreign{};                // off the host
     std::shared_ptr<process_watch const> exporter{};  // null when its end cannot be detected
     std::uint64_t share = 0;
-    pid_t pid = 0;
+    process_mark process{};
     int place = -1;
     wire::memory description{};
     std::mutex recording{};

@@ -188,7 +188,7 @@ template <class BackEnd>
     auto& s = *made;
     s.session = std::move(session);
     s.id = name.id;
-    s.pid = static_cast<pid_t>(me.pid);
+    s.process = process_mark::here();
     s.description.from = me;
     s.description.memories.emplace_back();
     struct undo {

@@ -26,13 +26,13 @@ class attachment {
    public:
     attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, stream_token on) noexcept
         : session_{std::move(session)}, mapping_{mapping}, on_{on} {
-        if (mapping_->pid == ::getpid()) mapping_->control().add_reader(mapping_->place);
+        if (mapping_->process.is_here()) mapping_->control().add_reader(mapping_->place);
     }
     attachment(attachment&& other) noexcept = default;
     attachment& operator=(attachment&&) = delete;
     ~attachment() {
         if (session_ == nullptr) return;
-        if (mapping_->pid == ::getpid()) {  // mutant: ipc_fork_place
+        if (mapping_->process.is_here()) {  // mutant: ipc_fork_place
             // mutant: ipc_done_announced
             if (!announce_done()) {  // counted as read, and mapped, until this process ends
                 std::lock_guard const lock{mapping_->recording};
@@ -134,7 +134,7 @@ void open_import(mapping_entry& made, session_state& session, wire::descriptor c
     auto const& m = d.memories[0];
     bool const is_host = m.kind == wire::memory_kind::host_shared;
     made.share = name.id;
-    made.pid = static_cast<pid_t>(me.pid);
+    made.process = process_mark::here();
     made.where = std::make_shared<region>(
         segment::open(m.name, is_host ? m.allocation : 0, m.id, mode, how.file, where), m.id, mode);
     session.regions().add(made.where, m.name);

@@ -42,9 +42,10 @@ class session_state : public std::enable_shared_from_this<session_state> {
     /// This process; after a fork the child's, which has shared nothing.
     [[nodiscard]] wire::origin me(std::source_location where) {
         std::unique_lock lock{mutex_};
-        if (me_.pid == static_cast<std::uint32_t>(::getpid())) return me_;
-        bool const is_child = me_.pid != 0;
+        if (process_.is_here()) return me_;
+        bool const is_child{process_};
         me_ = this_process(where);
+        process_ = process_mark::here();
         if (is_child) {
             shares_.clear();
             watches_.clear();
@@ -80,7 +81,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
 
     /// Ends new attaches. What importers may still use of device memory is condemned: it lives until they are gone.
     void close(std::shared_ptr<share_state> const& s) noexcept {
-        if (s->pid != ::getpid() || !s->is_open.exchange(false)) return;  // mutant: ipc_fork_share
+        if (!s->process.is_here() || !s->is_open.exchange(false)) return;  // mutant: ipc_fork_share
         withdraw(*s);
         std::lock_guard const lock{mutex_};
         if (s->handle == nullptr || !s->control().is_mapped()) return;  // mutant: ipc_condemned
@@ -101,7 +102,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
             std::shared_ptr<share_state> one;
             {
                 std::lock_guard const lock{mutex_};
-                if (me_.pid != static_cast<std::uint32_t>(::getpid())) return;
+                if (!process_.is_here()) return;
                 while (!shares_.empty() && (one = shares_.begin()->second.lock()) == nullptr)
                     shares_.erase(shares_.begin());
                 if (one != nullptr) shares_.erase(shares_.begin());
@@ -124,7 +125,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     void keep(std::shared_ptr<region> const& r, std::string const& name) {
         regions_.add(r, name);
         std::lock_guard const lock{mutex_};
-        kept_.emplace(r->memory.data(), allocation{r, name, ::getpid()});
+        kept_.emplace(r->memory.data(), allocation{r, name, process_mark::here()});
     }
     void drop(void* data) noexcept {
         allocation last;
@@ -134,7 +135,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         last = std::move(found->second);
         kept_.erase(found);
         // mutant: ipc_fork_space
-        if (last.pid != ::getpid()) return;  // the parent's name
+        if (!last.process.is_here()) return;  // the parent's name
         remove_name(last.name);
         regions_.remove_name(*last.where, last.name);
     }
@@ -175,7 +176,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     struct allocation {
         std::shared_ptr<region> where{};
         std::string name{};
-        pid_t pid = 0;
+        process_mark process{};
     };
 
     std::size_t collect_once() noexcept {
@@ -183,7 +184,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         std::size_t left = 0;
         {
             std::lock_guard const lock{mutex_};
-            if (me_.pid != static_cast<std::uint32_t>(::getpid())) return 0;
+            if (!process_.is_here()) return 0;
             for (auto** at = &first_condemned_; *at != nullptr;) {
                 share_state* const one = *at;
                 if (one->control().is_mapped()) {  // mutant: ipc_collect
@@ -205,6 +206,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     segment_kind segments_;
     mutable std::mutex mutex_;
     wire::origin me_{};
+    process_mark process_{};
     bool is_swept_ = false;
     std::map<std::uint64_t, std::weak_ptr<share_state>> shares_;
     share_state* first_condemned_ = nullptr;

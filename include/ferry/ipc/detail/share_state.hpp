@@ -52,7 +52,7 @@ struct share_state {
     void* data = nullptr;  // element 0
     ferry::device device{};
     std::uint64_t id = 0;  // of this share, as in its name
-    pid_t pid = 0;         // the process that may close it: not a forked child
+    process_mark process{};  // that may close it: not a forked child
     bool copied = false;
     std::atomic<bool> is_open = false;
 
