@@ -1,6 +1,7 @@
 """Threads, the end of the interpreter, forks and sub-interpreters. Tests that may crash run in a child process."""
 
 import ctypes
+import itertools
 import os
 import pathlib
 import subprocess
@@ -15,6 +16,8 @@ import minitensor as mt
 
 HERE = pathlib.Path(__file__).parent
 VALUES = [[0, 1, 2], [3, 4, 5]]
+# Made here, because CPython 3.13 without the GIL does not free functions and types that a thread made and that refer to a tensor.
+NUMBERS = [mt.asarray([n], "int32") for n in range(2)]
 
 
 def child(code, python_malloc="", **how):
@@ -135,6 +138,115 @@ def test_R63_one_of_many_threads_imports_the_capsule():
         got.clear()
         del work
         assert tensor.deletions == 1
+
+
+def test_R63_many_threads_import_the_same_capsules_in_the_same_order():
+    t = mt.arange(4)
+    capsules = [t.__dlpack__(max_version=None if n % 2 else (1, 3)) for n in range(2000)]
+    got = [[] for _ in range(8)]
+
+    def work(i):
+        for capsule in capsules:
+            try:
+                got[i].append(mt.from_dlpack(capsule))
+            except ValueError:
+                pass
+
+    in_threads(work)
+    assert sum(map(len, got)) == len(capsules)
+    assert all(u.data_ptr == t.data_ptr for u in itertools.chain(*got))
+
+
+def test_R65_many_threads_exchange_their_own_objects():
+    import numpy as np
+
+    def work(i):
+        a = np.full(6, i)
+        for _ in range(500):
+            t = mt.from_dlpack(a)
+            b = np.from_dlpack(t)
+            assert t.data_ptr == b.ctypes.data == a.ctypes.data and b[5] == i
+            with pytest.raises(ValueError):
+                mt.from_dlpack(t.T, device="cuda:0", copy=False)
+
+    in_threads(work)
+
+
+def test_R65_many_threads_import_the_same_columns():
+    import nanoarrow
+
+    class Same:
+        """Returns the same capsules again and again: only one import may move the structs out of them."""
+
+        def __init__(self, column):
+            self.capsules = column.__arrow_c_array__()
+
+        def __arrow_c_array__(self):
+            return self.capsules
+
+    column = mt.Column.from_arrow(nanoarrow.c_array([1, 2, 3], nanoarrow.int32()))
+    objects = [Same(column) for _ in range(500)]
+    got = [[] for _ in range(8)]
+
+    def work(i):
+        for x in objects:
+            try:
+                got[i].append(mt.Column.from_arrow(x))
+            except ValueError:
+                pass
+
+    in_threads(work)
+    assert sum(map(len, got)) == len(objects)
+
+
+def test_types_are_published_and_changed_while_other_threads_import():
+    def returning(n):
+        return lambda self, **keywords: NUMBERS[n].__dlpack__(**keywords)
+
+    shared = type("Shared", (), {"__dlpack__": returning(0)})
+    types = [[type("Own", (), {"__dlpack__": returning(1)}) for _ in range(100)] for _ in range(8)]
+    others = [[type("Empty", (), {}) for _ in range(100)] for _ in range(8)]
+
+    def work(i):
+        for n, (own, other) in enumerate(zip(types[i], others[i])):
+            if i % 4 == 0:  # frees the previous function, which other threads may be about to call
+                shared.__dlpack__ = returning(n % 2)
+            for _ in range(3):
+                assert mt.from_dlpack(shared()).item() in (0, 1)
+                assert mt.from_dlpack(own()).item() == 1
+                with pytest.raises(TypeError, match="got Empty"):
+                    mt.from_dlpack(other())
+            own.__dlpack__ = returning(0)
+            other.__dlpack__ = returning(1)
+            assert (mt.from_dlpack(own()).item(), mt.from_dlpack(other()).item()) == (0, 1)
+
+    in_threads(work)
+    shared.__dlpack__ = returning(1)
+    assert mt.from_dlpack(shared()).item() == 1
+
+
+def test_the_first_calls_of_a_process_come_from_many_threads():
+    """They create the names, the exception class and the types that all later calls use."""
+    for _ in range(5):
+        child("""
+import threading
+import minitensor as mt
+t, start, classes = mt.arange(4), threading.Barrier(8), set()
+def work():
+    start.wait()
+    mt.from_dlpack(t.__dlpack__(max_version=(1, 3)))
+    mt.from_dlpack(t, copy=True)
+    try: t.__dlpack__(copy=False, dl_device=(2, 0))
+    except Exception as e: classes.add(type(e))
+    try: mt.from_dlpack(Copies(), copy=False)
+    except Exception as e: classes.add(type(e))
+class Copies:
+    def __dlpack__(self, **keywords): return t.__dlpack__(max_version=(1, 3), copy=True)
+threads = [threading.Thread(target=work) for _ in range(8)]
+for th in threads: th.start()
+for th in threads: th.join()
+assert [c.__name__ for c in classes] == ["CopyNeededError"], classes
+""")
 
 
 def test_R68_the_last_of_many_threads_releases_the_tensor():

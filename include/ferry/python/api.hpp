@@ -22,18 +22,21 @@
 #include <unistd.h>
 #endif
 
+#if defined(Py_GIL_DISABLED)
+#include <atomic>
+#endif
 #include <utility>
 
+#if defined(PYPY_VERSION)
+#error "ferry/python needs CPython, whose internals PyPy does not have: exchange tensors in C++ with ferry/ferry.hpp"
+#include <see_the_error_above>
+#endif
 #if PY_VERSION_HEX < 0x03090000
 #error "ferry needs CPython 3.9 or later"
 #endif
 #if defined(Py_LIMITED_API) && Py_LIMITED_API + 0 < 0x030C0000
 #error "ferry needs the limited API of CPython 3.12 or later, which has vectorcalls: define Py_LIMITED_API as 0x030C0000"
 #include <see_the_error_above>
-#endif
-// Free-threaded builds are not supported: ferry has not been tested with them.
-#if defined(Py_GIL_DISABLED)
-#error "ferry does not support free-threaded builds of CPython: build against the default build of the interpreter"
 #endif
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::python {
@@ -81,8 +84,8 @@ decltype(auto) call_python(F&& call) {
 #endif
 }
 
-/// The size of a tuple, and its items, borrowed; `set_item` steals the item of a new tuple. For a tuple or a list:
-/// `size_of` and `item_of`. Without calls, and without checks, unless the limited API requires them.
+/// The size of a tuple, and its items, borrowed; `set_item` steals the item of a new tuple. `size_of`: of a tuple or a
+/// list. Without calls, and without checks, unless the limited API requires them.
 #if defined(Py_LIMITED_API)
 [[nodiscard]] inline Py_ssize_t tuple_size(PyObject* tuple) noexcept { return PyTuple_Size(tuple); }
 [[nodiscard]] inline PyObject* tuple_item(PyObject* tuple, Py_ssize_t i) noexcept { return PyTuple_GetItem(tuple, i); }
@@ -90,18 +93,93 @@ inline void set_item(PyObject* tuple, Py_ssize_t i, PyObject* stolen) noexcept {
 [[nodiscard]] inline Py_ssize_t size_of(PyObject* items) noexcept {
     return PyTuple_Check(items) != 0 ? PyTuple_Size(items) : PyList_Size(items);
 }
-[[nodiscard]] inline PyObject* item_of(PyObject* items, Py_ssize_t i) noexcept {
-    return PyTuple_Check(items) != 0 ? PyTuple_GetItem(items, i) : PyList_GetItem(items, i);
-}
 #else
 [[nodiscard]] inline Py_ssize_t tuple_size(PyObject* tuple) noexcept { return PyTuple_GET_SIZE(tuple); }
 [[nodiscard]] inline PyObject* tuple_item(PyObject* tuple, Py_ssize_t i) noexcept { return PyTuple_GET_ITEM(tuple, i); }
 inline void set_item(PyObject* tuple, Py_ssize_t i, PyObject* stolen) noexcept { PyTuple_SET_ITEM(tuple, i, stolen); }
 [[nodiscard]] inline Py_ssize_t size_of(PyObject* items) noexcept { return PySequence_Fast_GET_SIZE(items); }
-[[nodiscard]] inline PyObject* item_of(PyObject* items, Py_ssize_t i) noexcept {
-    return PySequence_Fast_GET_ITEM(items, i);
-}
 #endif
+
+/// Returns an item of a tuple or list as a new reference. In a build without the GIL, null, without a Python error, if
+/// another thread has shortened the list.
+[[nodiscard]] inline PyObject* item_of(PyObject* items, Py_ssize_t i) noexcept {
+#if defined(Py_GIL_DISABLED)
+    if (PyList_Check(items) != 0) {
+        PyObject* const item = PyList_GetItemRef(items, i);
+        if (item == nullptr) PyErr_Clear();
+        return item;
+    }
+#endif
+#if defined(Py_LIMITED_API)
+    PyObject* const item = PyTuple_Check(items) != 0 ? PyTuple_GetItem(items, i) : PyList_GetItem(items, i);
+#else
+    PyObject* const item = PySequence_Fast_GET_ITEM(items, i);
+#endif
+    Py_INCREF(item);
+    return item;
+}
+
+/// A pointer that several threads set and read without a lock: atomic in a build without the GIL, plain in others.
+template <class T>
+class atomic_pointer {
+   public:
+    [[nodiscard]] T* get() const noexcept {
+#if defined(Py_GIL_DISABLED)
+        return pointer_.load(std::memory_order_acquire);
+#else
+        return pointer_;
+#endif
+    }
+    /// Sets the pointer and returns the previous one.
+    T* exchange(T* other) noexcept {
+#if defined(Py_GIL_DISABLED)
+        return pointer_.exchange(other, std::memory_order_acq_rel);
+#else
+        return std::exchange(pointer_, other);
+#endif
+    }
+    /// Sets the pointer if it is null, and returns what it is then.
+    T* set_once(T* first) noexcept { return set_if(nullptr, first); }
+    /// Sets the pointer if it is `expected`, and returns what it is then.
+    T* set_if(T* expected, T* other) noexcept {
+#if defined(Py_GIL_DISABLED)
+        bool const is_set = pointer_.compare_exchange_strong(expected, other, std::memory_order_acq_rel,
+                                                             std::memory_order_acquire);
+        return is_set ? other : expected;
+#else
+        if (pointer_ == expected) pointer_ = other;
+        return pointer_;
+#endif
+    }
+
+   private:
+#if defined(Py_GIL_DISABLED)
+    std::atomic<T*> pointer_ = nullptr;
+#else
+    T* pointer_ = nullptr;
+#endif
+};
+
+/// A critical section on one or two objects until the end of the scope: other threads wait at the beginning of theirs.
+/// CPython suspends it whenever the thread blocks, as it does with the GIL. Does nothing in builds with the GIL.
+class [[nodiscard]] critical_section {
+   public:
+#if defined(Py_GIL_DISABLED)
+    explicit critical_section(PyObject* one) noexcept : critical_section{one, one} {}
+    critical_section(PyObject* one, PyObject* two) noexcept { PyCriticalSection2_Begin(&section_, one, two); }
+    ~critical_section() { PyCriticalSection2_End(&section_); }
+#else
+    explicit critical_section(PyObject*) noexcept {}
+    critical_section(PyObject*, PyObject*) noexcept {}
+#endif
+    critical_section(critical_section const&) = delete;
+    critical_section& operator=(critical_section const&) = delete;
+
+   private:
+#if defined(Py_GIL_DISABLED)
+    PyCriticalSection2 section_;
+#endif
+};
 
 }  // namespace detail
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

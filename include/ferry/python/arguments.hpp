@@ -34,8 +34,10 @@ struct interned_names {
     PyObject* untyped_storage = PyUnicode_InternFromString("untyped_storage");
     PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
     PyObject* nbytes = PyUnicode_InternFromString("nbytes");
-#if defined(Py_LIMITED_API)
+#if defined(Py_LIMITED_API) || defined(Py_GIL_DISABLED)
     PyObject* mro = PyUnicode_InternFromString("__mro__");
+#endif
+#if defined(Py_LIMITED_API)
     PyObject* dict = PyUnicode_InternFromString("__dict__");
     PyObject* dictoffset = PyUnicode_InternFromString("__dictoffset__");
 #endif
@@ -54,9 +56,9 @@ struct interned_names {
     throw error_is_set{};
 }
 [[nodiscard, gnu::noinline]] FERRY_HIDDEN inline interned_names const& names() {
-    static interned_names const* cached = nullptr;
-    if (cached == nullptr) cached = make_names();
-    return *cached;
+    static constinit atomic_pointer<interned_names const> cached;
+    auto const* const known = cached.get();
+    return known != nullptr ? *known : *cached.set_once(make_names());
 }
 
 [[nodiscard]] inline bool is_named(PyObject* name, PyObject* interned) noexcept {
@@ -106,11 +108,11 @@ struct interned_names {
 [[nodiscard, gnu::noinline]] inline bool to_pair(PyObject* object, long long& first, long long& second) {
     if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || size_of(object) != 2)
         return false;
-    PyObject *const one = item_of(object, 0), *const two = item_of(object, 1);
-    Py_INCREF(one);
-    Py_INCREF(two);
-    reference const first_held{one}, second_held{two};
-    return to_integer(one, first) && to_integer(two, second);
+    reference const one{item_of(object, 0)}, two{item_of(object, 1)};
+#if defined(Py_GIL_DISABLED)
+    if (!one || !two) return false;
+#endif
+    return to_integer(one.get(), first) && to_integer(two.get(), second);
 }
 
 /// Converts a pair (type, id) to a device.

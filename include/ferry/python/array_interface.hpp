@@ -75,11 +75,16 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 [[nodiscard]] inline reference entry(PyObject* dict, char const* key) {
     reference const name{PyUnicode_FromString(key)};
     if (!name) throw error_is_set{};
+#if defined(Py_GIL_DISABLED)
+    PyObject* value = nullptr;
+    if (PyDict_GetItemRef(dict, name.get(), &value) < 0) throw error_is_set{};
+#else
     PyObject* const value = PyDict_GetItemWithError(dict, name.get());
     if (value == nullptr && PyErr_Occurred() != nullptr) throw error_is_set{};
-    if (value == nullptr || value == Py_None) return {};
-    Py_INCREF(value);
-    return reference{value};
+    Py_XINCREF(value);
+#endif
+    reference found{value};
+    return value != Py_None ? std::move(found) : reference{};
 }
 
 /// Returns the integers of a tuple or list. `error_text` is the text of the ValueError for other objects.

@@ -82,24 +82,28 @@ class schema_request {
     std::source_location where_;
 };
 
-/// Checks the schema that a consumer requested for a column; `requested` is null if the consumer requested none.
+/// Checks the schema that a consumer requested for a column; `capsule` is null if the consumer requested none.
 /// Columns are never cast: if another representation is requested, the export has the schema of the column, as the
 /// interface permits.
+/// \throws error_is_set  TypeError: not a capsule with a schema
 /// \throws error  errc::bad_column: an invalid schema;  argument: the schema describes other data
-inline void check_requested_schema(char const* method, column_view c, ArrowSchema const* requested) {
-    if (requested == nullptr) return;
+inline void check_requested_schema(char const* method, column_view c, PyObject* capsule) {
+    if (capsule == nullptr) return;
     auto const where = std::source_location::current();
-    column const expected = from_arrow_schema(requested, where);
+    auto const read = [&] {
+        critical_section const alone{capsule};
+        return from_arrow_schema(struct_in<ArrowSchema>(capsule, "requested_schema"), where);
+    };
+    column const expected = read();
     schema_request{method, where}.require(expected.view(), c, ferry::detail::column_path{c.name()});
 }
 
 /// Reads the arguments of `__arrow_c_array__(requested_schema=None)` and `__arrow_c_device_array__`. With
 /// `allow_keywords`, keywords of later versions of the protocol are accepted if their value is None.
-/// \return  the requested schema, or null; borrowed from its capsule
+/// \return  the capsule of the requested schema, or null; borrowed
 /// \throws error_is_set  TypeError: a wrong argument;  NotImplementedError: an unknown keyword with a value
-[[nodiscard]] inline ArrowSchema* parse_arrow_arguments(char const* method, PyObject* const* args,
-                                                        Py_ssize_t positional, PyObject* keywords,
-                                                        bool allow_keywords) {
+[[nodiscard]] inline PyObject* parse_arrow_arguments(char const* method, PyObject* const* args, Py_ssize_t positional,
+                                                     PyObject* keywords, bool allow_keywords) {
     if (positional > 1) {
         PyErr_Format(PyExc_TypeError, "%s() takes at most one positional argument, requested_schema", method);
         throw error_is_set{};
@@ -120,7 +124,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
             throw error_is_set{};
         }
     }
-    return requested != Py_None ? struct_in<ArrowSchema>(requested, "requested_schema") : nullptr;
+    return requested != Py_None ? requested : nullptr;
 }
 
 }  // namespace detail

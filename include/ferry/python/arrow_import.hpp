@@ -51,10 +51,11 @@ struct capsule_pair {
                      type_name{Py_TYPE(p)}.text());
         throw error_is_set{};
     }
-    PyObject *const schema = item_of(p, 0), *const array = item_of(p, 1);
-    Py_INCREF(schema);
-    Py_INCREF(array);
-    return {reference{schema}, reference{array}};
+    capsule_pair items{reference{item_of(p, 0)}, reference{item_of(p, 1)}};
+#if defined(Py_GIL_DISABLED)
+    if (!items.schema || !items.array) raise(PyExc_TypeError, "another thread changed the list of capsules");
+#endif
+    return items;
 }
 
 /// Moves a struct out of its capsule for the duration of an import, so that other threads find the capsule consumed.
@@ -63,17 +64,22 @@ struct capsule_pair {
 template <arrow_struct T>
 class borrowed_struct {
    public:
-    explicit borrowed_struct(T* source) noexcept : source_{source}, value_{*source} {
+    borrowed_struct(reference const& capsule, T* source) noexcept : capsule_{capsule.get()}, source_{source} {
+        critical_section const alone{capsule_};
+        value_ = *source;
         base_of(*source).release = nullptr;
     }
     borrowed_struct(borrowed_struct const&) = delete;
     borrowed_struct& operator=(borrowed_struct const&) = delete;
     ~borrowed_struct() {
-        if (base_of(value_).release != nullptr) *source_ = value_;
+        if (base_of(value_).release == nullptr) return;
+        critical_section const alone{capsule_};
+        *source_ = value_;
     }
     [[nodiscard]] T* get() noexcept { return &value_; }
 
    private:
+    PyObject* capsule_;
     T* source_;
     T value_;
 };
@@ -107,6 +113,7 @@ class error_preserving_owner {
     auto const [schema, array] = two_capsules(result, name);
     auto* const s = struct_in<ArrowSchema>(schema.get(), name);
     auto* const a = struct_in<ArrowArray>(array.get(), name);
+    critical_section const alone{schema.get(), array.get()};
     return preserve_errors(from_arrow(a, s));  // neither runs Python code nor releases the GIL
 }
 
@@ -119,12 +126,13 @@ template <class BackEnd>
     auto* const a = struct_in<ArrowDeviceArray>(array.get(), name);
     if constexpr (arrow_event_back_end<BackEnd>) {
         if (a->device_type != static_cast<std::int32_t>(device_type::cpu)) {
-            borrowed_struct type{s};
-            borrowed_struct data{a};
+            borrowed_struct type{schema, s};
+            borrowed_struct data{array, a};
             without_gil const released;  // from_arrow waits for the device
             return preserve_errors(from_arrow(data.get(), type.get(), b));
         }
     }
+    critical_section const alone{schema.get(), array.get()};
     return preserve_errors(from_arrow(a, s));
 }
 
@@ -135,7 +143,7 @@ template <class BackEnd>
 [[nodiscard]] inline column import_stream(reference const& method) {
     constexpr auto name = "__arrow_c_stream__";
     reference const capsule = call_method(method);
-    borrowed_struct stream{struct_in<ArrowArrayStream>(capsule.get(), name)};
+    borrowed_struct stream{capsule, struct_in<ArrowArrayStream>(capsule.get(), name)};
     try {
         without_gil const released;
         auto reader = from_arrow_stream(stream.get());

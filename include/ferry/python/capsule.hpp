@@ -67,9 +67,8 @@ template <ferry::detail::managed_struct Raw>
     return static_cast<Raw*>(PyCapsule_GetPointer(capsule, capsule_name<Raw>));
 }
 
-/// Consumes a capsule by renaming it (R62). No Python code runs, no object is allocated and the GIL is not released
-/// between reading and renaming, so that only one of two threads obtains the struct. PyCapsule_SetName is not an atomic
-/// test-and-set: without a GIL, this function would need a critical section on the capsule.
+/// Consumes a capsule by renaming it (R62). No Python code runs, no object is allocated and neither the GIL nor the
+/// critical section is released between reading and renaming, so that only one of two threads obtains the struct.
 ///
 /// \tparam Raw     type of the struct
 /// \param capsule  capsule
@@ -78,6 +77,7 @@ template <ferry::detail::managed_struct Raw>
 /// \throws error_is_set  the capsule could not be renamed, and is unchanged
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* take(PyObject* capsule) {
+    critical_section const alone{capsule};
     Raw* const raw = struct_in<Raw>(capsule);
     if (raw != nullptr && PyCapsule_SetName(capsule, used_capsule_name<Raw>) != 0) throw error_is_set{};
     return raw;
@@ -111,6 +111,17 @@ template <ferry::detail::managed_struct Raw>
               : "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor': call __dlpack__");
 }
 
+/// Returns a view of the tensor in a capsule. In a build without the GIL, another thread may consume the capsule unless
+/// the caller has a critical section on it. See view_in_capsule.
+[[nodiscard]] inline std::optional<tensor_view> look_into(PyObject* capsule, flags assumed) noexcept {
+    if (auto const* const raw = struct_in<DLManagedTensorVersioned>(capsule); raw && ferry::try_validate(*raw))
+        return tensor_view{raw->dl_tensor, flags{raw->flags}};
+    if (auto const* const raw = struct_in<DLManagedTensor>(capsule);
+        raw && ferry::try_validate(raw->dl_tensor, assumed))
+        return tensor_view{raw->dl_tensor, assumed};
+    return {};
+}
+
 }  // namespace detail
 
 /// Returns a view of the tensor in a capsule, without consuming the capsule (R62). Requires the GIL.
@@ -122,12 +133,8 @@ template <ferry::detail::managed_struct Raw>
 [[nodiscard]] inline std::optional<tensor_view> view_in_capsule(PyObject* capsule,
                                                                 flags assumed = flags::read_only) noexcept {
     if (PyCapsule_CheckExact(capsule) == 0) return {};
-    if (auto const* const raw = detail::struct_in<DLManagedTensorVersioned>(capsule); raw && ferry::try_validate(*raw))
-        return tensor_view{raw->dl_tensor, flags{raw->flags}};
-    if (auto const* const raw = detail::struct_in<DLManagedTensor>(capsule);
-        raw && ferry::try_validate(raw->dl_tensor, assumed))
-        return tensor_view{raw->dl_tensor, assumed};
-    return {};
+    detail::critical_section const alone{capsule};
+    return detail::look_into(capsule, assumed);
 }
 
 /// Imports the tensor of a capsule, which may be versioned or legacy regardless of the version that was requested from

@@ -78,7 +78,7 @@ FERRY_COLD inline void replace_error(char const* text) noexcept {
 namespace detail {
 
 /// The class that copy_needed_class returns. Never released, like all exception classes of extensions.
-FERRY_HIDDEN inline PyObject* copy_needed = nullptr;
+FERRY_HIDDEN inline constinit atomic_pointer<PyObject> copy_needed;
 
 }  // namespace detail
 
@@ -88,22 +88,27 @@ FERRY_HIDDEN inline PyObject* copy_needed = nullptr;
 ///
 /// \return  new reference; on failure null, with a Python error set
 [[nodiscard]] FERRY_HIDDEN FERRY_COLD inline PyObject* copy_needed_class() noexcept {
-    if (detail::copy_needed == nullptr) {
+    PyObject* known = detail::copy_needed.get();
+    if (known == nullptr) {
         reference bases{PyTuple_Pack(2, PyExc_BufferError, PyExc_ValueError)};
         if (!bases) return nullptr;
-        detail::copy_needed = PyErr_NewExceptionWithDoc(
-            "ferry.CopyNeededError", "copy=False was requested, but a copy is needed.", bases.get(), nullptr);
+        reference made{PyErr_NewExceptionWithDoc("ferry.CopyNeededError",
+                                                 "copy=False was requested, but a copy is needed.", bases.get(),
+                                                 nullptr)};
+        if (!made) return nullptr;
+        known = detail::copy_needed.set_once(made.get());
+        if (known == made.get()) return Py_INCREF(known), made.release();
     }
-    Py_XINCREF(detail::copy_needed);
-    return detail::copy_needed;
+    Py_INCREF(known);
+    return known;
 }
 
 /// Sets the exception class that copy_needed_class returns in this extension module. Requires the GIL.
 ///
-/// \param type  exception class, such as PyExc_BufferError; a reference is retained
+/// \param type  exception class, such as PyExc_BufferError; a reference is retained, also after another call
 FERRY_HIDDEN inline void set_copy_needed_class(PyObject* type) noexcept {
     Py_INCREF(type);
-    Py_XDECREF(std::exchange(detail::copy_needed, type));
+    detail::copy_needed.exchange(type);
 }
 
 /// Sets a Python error with a message that need not be valid UTF-8: U+FFFD replaces invalid bytes. Requires the GIL.
@@ -180,10 +185,10 @@ class python_text {
 /// The exception class of one C++ exception type, in the list of this extension module.
 struct registered_exception {
     bool (*set)(PyObject* type) noexcept;  // if the current exception has the type, sets the error and returns true
-    PyObject* type;
+    atomic_pointer<PyObject> type;
     registered_exception* next;
 
-    FERRY_HIDDEN static inline registered_exception* last = nullptr;
+    FERRY_HIDDEN static inline constinit atomic_pointer<registered_exception> last;
 };
 
 template <class E>
@@ -211,16 +216,23 @@ bool set_registered(PyObject* type) noexcept {
 /// repeat the call with fewer keywords after a TypeError (R52, R58).
 ///
 /// \tparam E    exception type with `what()`, such as a class derived from std::exception
-/// \param type  exception class; retained until another class is registered for E. Registering another class does not
-///              change the precedence of E
+/// \param type  exception class; retained until another class is registered for E, or, in a build without the GIL,
+///              forever. Registering another class does not change the precedence of E
 template <class E>
     requires requires(E const& e, char const*& text) { text = e.what(); }
 FERRY_HIDDEN void register_exception(PyObject* type) noexcept {
     using detail::registered_exception;
-    static registered_exception entry{&detail::set_registered<E>, nullptr, nullptr};
+    static constinit registered_exception entry{&detail::set_registered<E>, {}, nullptr};
     Py_INCREF(type);
-    if (entry.type == nullptr) entry.next = std::exchange(registered_exception::last, &entry);
-    Py_XDECREF(std::exchange(entry.type, type));
+    if (PyObject* const before = entry.type.exchange(type)) {
+#if !defined(Py_GIL_DISABLED)  // another thread may be setting an error of the previous class
+        Py_DECREF(before);
+#endif
+        return;
+    }
+    do {
+        entry.next = registered_exception::last.get();
+    } while (registered_exception::last.set_if(entry.next, &entry) != &entry);
 }
 
 /// Sets a Python error for the current exception. The code of a ferry::error, or the C++ type of any other exception,
@@ -229,8 +241,8 @@ FERRY_HIDDEN void register_exception(PyObject* type) noexcept {
 /// invalid). `register_exception` adds classes. For an error_is_set, the Python error is kept. Must be called in a
 /// catch block. Requires the GIL.
 FERRY_COLD inline void translate_exception() noexcept {
-    for (auto const* r = detail::registered_exception::last; r != nullptr; r = r->next)
-        if (r->set(r->type)) return;
+    for (auto const* r = detail::registered_exception::last.get(); r != nullptr; r = r->next)
+        if (r->set(r->type.get())) return;
     try {
         throw;
     } catch (error_is_set const&) {

@@ -28,7 +28,7 @@ template <class T, class Unwrap, class Wrap, class BackEnd, class Context>
 struct FERRY_HIDDEN exchange_table {
     /// Whether `wrap` receives the context, which the functions of a table do not.
     static constexpr bool needs_context = wraps_with_context<Wrap, T, Context>;
-    static inline Context* wrap_context = nullptr;
+    static inline constinit atomic_pointer<Context> wrap_context;
 
     /// Allocates a tensor with the data type, rank, shape and device of the prototype; other members of the prototype
     /// are not read. Calls no Python function, and does not require the GIL (R72).
@@ -118,7 +118,7 @@ struct FERRY_HIDDEN exchange_table {
                 }
             static_cast<void>(ferry::detail::check_lanes<T>(got.view(), {"ferry::from_dlpack", where}));
             auto const ready = ferry::detail::ready_for(req, already_ready, got.device());
-            *out = wrap_array<Wrap, T>(ferry::detail::consume<T>(std::move(got), ready), wrap_context);
+            *out = wrap_array<Wrap, T>(ferry::detail::consume<T>(std::move(got), ready), wrap_context.get());
             return *out != nullptr ? 0 : -1;
         } catch (...) {
             translate_exception();
@@ -243,15 +243,14 @@ template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end, clas
     using table = detail::exchange_table<T, Unwrap, Wrap, BackEnd, Context>;
     if (!detail::is_main_interpreter()) return nullptr;
     if constexpr (table::needs_context) {
-        if (table::wrap_context != nullptr && table::wrap_context != context) {
+        if constexpr (std::same_as<Context, PyTypeObject>)
+            if (table::wrap_context.get() == nullptr) Py_XINCREF(context);
+        if (table::wrap_context.set_once(context) != context) {
             PyErr_SetString(PyExc_ValueError,
                             "an exchange table has one context, and these functions already use another one: pass "
                             "different lambdas for each Python type");
             return nullptr;
         }
-        if constexpr (std::same_as<Context, PyTypeObject>)
-            if (table::wrap_context == nullptr) Py_XINCREF(context);
-        table::wrap_context = context;
     }
     return PyCapsule_New(const_cast<abi::exchange_api*>(&table::table), abi::exchange_api_capsule, nullptr);
 }

@@ -127,7 +127,9 @@ inline void require_keywords(Py_ssize_t positional) {
     export_arguments given;
     PyObject *name = nullptr, *value = nullptr;
     Py_ssize_t position = 0;
-    while (keywords != nullptr && PyDict_Next(keywords, &position, &name, &value) != 0)
+    if (keywords == nullptr) return given;
+    detail::critical_section const alone{keywords};
+    while (PyDict_Next(keywords, &position, &name, &value) != 0)
         detail::set_argument(given, name, value);
     return given;
 }

@@ -75,6 +75,16 @@ struct deferred_import {
     operator managed_tensor() const { return import_tensor<Options>(from, req); }
 };
 
+/// Returns `test(view)` for the view of the tensor in a capsule, which no other thread consumes meanwhile; false for
+/// other objects.
+template <class Test>
+[[nodiscard]] bool peek(PyObject* x, Test test) {
+    if (PyCapsule_CheckExact(x) == 0) return false;
+    critical_section const alone{x};
+    auto const v = look_into(x, flags::read_only);
+    return v && test(*v);
+}
+
 /// Imports an argument into `out`. Returns false if a copy is needed and `may_copy` or the options forbid it.
 /// copy_policy::always takes precedence over `may_copy`. `Layout`: layout of a copy that ferry makes.
 template <class Options, layout Layout = layout::strided>
@@ -97,7 +107,7 @@ template <class Options, layout Layout = layout::strided>
                 req.device = Options::where;
                 return import();
             };
-            if (auto const v = view_in_capsule(x); v && is_on_other_device(v->device())) return copy_to_device();
+            if (peek(x, [&](tensor_view const& v) { return is_on_other_device(v.device()); })) return copy_to_device();
             import();
             if (is_on_other_device(out->device())) return copy_to_device();
         } else {
@@ -162,8 +172,9 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
 
     [[nodiscard]] bool load(PyObject* x, bool may_copy) {
         return try_import<Options>(x, [&] {
-            if (auto const v = view_in_capsule(x);
-                v && !(is_match(*v) && (Options::moves || can_view_or_copy(*v, may_copy))))
+            if (peek(x, [&](tensor_view const& v) {
+                    return !(is_match(v) && (Options::moves || can_view_or_copy(v, may_copy)));
+                }))
                 return false;
             if (!import_argument<Options, Layout>(x, may_copy, tensor_) || !is_match(tensor_->view()) ||
                 !can_view_or_copy(tensor_->view(), may_copy))

@@ -51,10 +51,10 @@ class reference {
 
 namespace detail {
 
-/// The name of a type, for an error message.
+/// The name of a type, for an error message. The name of a type can change, so that without the GIL it is held.
 class type_name {
    public:
-#if defined(Py_LIMITED_API)
+#if defined(Py_LIMITED_API) || defined(Py_GIL_DISABLED)
     explicit type_name(PyTypeObject* type) noexcept : name_{PyType_GetName(type)} {}
     [[nodiscard]] char const* text() const noexcept {
         char const* const text = name_ ? PyUnicode_AsUTF8AndSize(name_.get(), nullptr) : nullptr;

@@ -1,4 +1,5 @@
 // ferry: the import protocols that the type of a Python object publishes.
+// length: their cache differs between builds of CPython with and without the GIL.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -8,6 +9,9 @@
 #include <ferry/abi/exchange_api.hpp>
 #include <ferry/base/version.hpp>
 
+#if defined(Py_GIL_DISABLED)
+#include <atomic>
+#endif
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -22,6 +26,9 @@ struct published {
     PyObject* torch_base = nullptr;  ///< base class of `torch.Tensor`, borrowed; null for other types
     bool is_torch_subclass = false;  ///< the type is derived from `torch.Tensor`
     bool overrides_torch = false;    ///< a subclass of `torch.Tensor` defines `__dlpack__` or an exchange table
+#if defined(Py_GIL_DISABLED)
+    unsigned tag = 0;                ///< version tag of the type before it was searched
+#endif
 };
 
 /// Returns a function that returns whether a class is the base class of `torch.Tensor`, whose name had an underscore in
@@ -36,7 +43,10 @@ struct published {
     PyErr_Clear();
     return [base = cached](PyTypeObject* type) { return reinterpret_cast<PyObject*>(type) == base; };
 #else
-    return [](PyTypeObject const* type) {
+    return [](PyTypeObject* type) {
+#if defined(Py_GIL_DISABLED)
+        if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) != 0) return false;  // its name may be changing
+#endif
         return std::strcmp(type->tp_name, "torch._C.TensorBase") == 0 ||
                std::strcmp(type->tp_name, "torch._C._TensorBase") == 0;
     };
@@ -45,7 +55,7 @@ struct published {
 
 /// Returns the method resolution order of a type: a tuple, or null.
 [[nodiscard]] inline reference bases_of(PyTypeObject* type) noexcept {
-#if defined(Py_LIMITED_API)
+#if defined(Py_LIMITED_API) || defined(Py_GIL_DISABLED)
     return reference{PyObject_GenericGetAttr(reinterpret_cast<PyObject*>(type), names().mro)};
 #else
     Py_XINCREF(type->tp_mro);
@@ -65,6 +75,13 @@ struct published {
 #endif
 }
 
+#if defined(Py_GIL_DISABLED)
+/// Returns the version tag of a type, 0 if it has none. Another thread may change it.
+[[nodiscard]] inline unsigned tag_of(PyTypeObject* type) noexcept {
+    return __atomic_load_n(&type->tp_version_tag, __ATOMIC_ACQUIRE);
+}
+#endif
+
 /// Searches the method resolution order of a type once. Comparing a key may run Python code that changes the bases; the
 /// search continues with the previous bases.
 ///
@@ -77,6 +94,10 @@ struct published {
     reference const bases = bases_of(type);
     Py_ssize_t const count = bases ? tuple_size(bases.get()) : 0;
     published found;
+#if defined(Py_GIL_DISABLED)
+    PyUnstable_Type_AssignVersionTag(type);
+    found.tag = tag_of(type);  // before the search: a type that changes meanwhile has another tag
+#endif
     Py_ssize_t found_at = count;
     for (Py_ssize_t i = 0; i < count && !(found.dlpack && found.torch_base != nullptr); ++i) {
         auto* const base = reinterpret_cast<PyTypeObject*>(tuple_item(bases.get(), i));
@@ -114,6 +135,55 @@ struct published {
     return found;
 }
 
+#if defined(Py_GIL_DISABLED)
+
+/// A cache of the recent types that publish only `__dlpack__`, and of those whose objects cannot be imported, such as
+/// `int`. As there is no GIL, an entry is one word, the version tag of the type, which CPython never assigns to another
+/// type, and does not contain the method, which another thread could free.
+class producer_cache {
+   public:
+    [[nodiscard]] bool knows(PyTypeObject* type) const noexcept { return found(producers_, type) != 0; }
+    [[nodiscard]] bool knows_other(PyTypeObject* type) const noexcept { return found(others_, type) != 0; }
+    [[nodiscard]] static PyObject* method_of(PyTypeObject*) noexcept { return nullptr; }
+    [[nodiscard]] published published_by(PyTypeObject* type) const noexcept {
+        return {.dlpack = true, .exports_gpu = (found(producers_, type) & exports_gpu) != 0};
+    }
+    void set_exports_gpu(PyTypeObject* type) noexcept {
+        auto entry = found(producers_, type);
+        if (entry != 0) producers_[place_of(type)].compare_exchange_strong(entry, entry | exports_gpu);
+    }
+    void add(PyTypeObject* type, PyObject*, published const& searched) noexcept { set(producers_, type, searched.tag); }
+    void add_other(PyTypeObject* type, published const& searched) noexcept {
+        if (type->tp_dictoffset == 0 && type->tp_getattro == PyObject_GenericGetAttr &&
+            Py_TYPE(reinterpret_cast<PyObject*>(type)) == &PyType_Type)
+            set(others_, type, searched.tag);
+    }
+    [[nodiscard]] FERRY_HIDDEN static producer_cache& known() noexcept {
+        static constinit producer_cache cache;
+        return cache;
+    }
+
+   private:
+    static constexpr std::uint64_t known_tag = 0xFFFF'FFFF, exports_gpu = std::uint64_t{1} << 32;
+    using entries = std::atomic<std::uint64_t>[8];
+
+    [[nodiscard]] static std::size_t place_of(PyTypeObject* type) noexcept {
+        return reinterpret_cast<std::uintptr_t>(type) / 64 % 8;
+    }
+    /// Returns the entry of a type; 0 if the cache does not contain it.
+    [[nodiscard]] static std::uint64_t found(entries const& all, PyTypeObject* type) noexcept {
+        auto const entry = all[place_of(type)].load(std::memory_order_relaxed);
+        return (entry & known_tag) == tag_of(type) ? entry : 0;
+    }
+    static void set(entries& all, PyTypeObject* type, unsigned tag) noexcept {
+        if (tag != 0) all[place_of(type)].store(tag, std::memory_order_relaxed);
+    }
+
+    entries producers_{}, others_{};
+};
+
+#else
+
 /// A cache of the recent types that publish only `__dlpack__`, and of those whose objects cannot be imported, such as
 /// `int`. An import from such an object searches no dictionary. CPython assigns a new version tag to a type when it or
 /// one of its bases changes, and never assigns a tag to two types. Requires the GIL.
@@ -143,7 +213,7 @@ class producer_cache {
     ///
     /// \param type    type that publishes `__dlpack__` only
     /// \param dlpack  its attribute `__dlpack__`
-    void add(PyTypeObject* type, PyObject* dlpack) noexcept {
+    void add(PyTypeObject* type, PyObject* dlpack, published const&) noexcept {
         if (!has_tag(type)) return;
         // A type keeps only the methods in its dictionary alive: a descriptor may return a new function each time.
         bool const is_fixed = look_up(type, names().dlpack) == dlpack &&
@@ -154,7 +224,7 @@ class producer_cache {
     /// Adds a type that publishes nothing, unless its objects have attributes of their own.
     ///
     /// \param type  type without `__dlpack__` and exchange table
-    void add_other(PyTypeObject* type) noexcept {
+    void add_other(PyTypeObject* type, published const&) noexcept {
         static_cast<void>(look_up(type, names().dlpack));  // assigns a tag
         if (has_tag(type) && has_fixed_attributes(type) && Py_TYPE(reinterpret_cast<PyObject*>(type)) == &PyType_Type)
             others_[place_of(type)] = {type, nullptr, tag_of(type)};
@@ -211,6 +281,8 @@ class producer_cache {
     entry entries_[8], others_[8];
 };
 
+#endif
+
 /// Returns the protocols that a type publishes, from the cache if the type is in it.
 ///
 /// \param type  type
@@ -262,11 +334,11 @@ class producer_cache {
     // Searched last, because `add` requires the current attribute of the type.
     if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type_object), names().dlpack)) {
         if (type.dlpack && !type.table && type.torch_base == nullptr)
-            cache.add(type_object, found.get());
+            cache.add(type_object, found.get(), type);
         return true;
     }
     if (PyType_Check(x) == 0 && find_attribute(x, names().dlpack)) return true;
-    if (!type.dlpack && !type.table) cache.add_other(type_object);
+    if (!type.dlpack && !type.table) cache.add_other(type_object, type);
     return false;
 }
 

@@ -96,8 +96,8 @@ struct FERRY_HIDDEN tensor_object {
     }
 
    private:
-    [[nodiscard]] static PyTypeObject*& type() noexcept {
-        static PyTypeObject* cached = nullptr;  // written with the GIL held; never freed
+    [[nodiscard]] static atomic_pointer<PyTypeObject>& type() noexcept {
+        static constinit atomic_pointer<PyTypeObject> cached;  // never freed
         return cached;
     }
     [[nodiscard]] static tensor_view view(PyObject* self) noexcept {
@@ -148,8 +148,8 @@ struct FERRY_HIDDEN tensor_object {
     }
 
     [[nodiscard]] static PyTypeObject* get_type() {
-        if (type() != nullptr) [[likely]]
-            return type();
+        if (PyTypeObject* const known = type().get()) [[likely]]
+            return known;
         static PyGetSetDef attributes[] = {
             {"shape", &shape, nullptr, PyDoc_STR("The shape, a tuple of integers."), nullptr},
             {"dtype", &dtype, nullptr, PyDoc_STR("The name of the element type, a string."), nullptr},
@@ -184,7 +184,7 @@ struct FERRY_HIDDEN tensor_object {
 #endif
         bool const installed = install_dlpack<shared_tensor>(
             created,
-            [](PyObject* o) { return Py_TYPE(o) == type() ? &reinterpret_cast<tensor_object*>(o)->held : nullptr; },
+            [](PyObject* o) { return Py_TYPE(o) == type().get() ? &reinterpret_cast<tensor_object*>(o)->held : nullptr; },
             [](shared_tensor&& tensor) -> PyObject* {
                 try {
                     return make(std::move(tensor));
@@ -195,8 +195,9 @@ struct FERRY_HIDDEN tensor_object {
             },
             BackEnd{});
         if (!installed) throw error_is_set{};
-        type() = reinterpret_cast<PyTypeObject*>(made.release());
-        return type();
+        PyTypeObject* const first = type().set_once(created);
+        if (first == created) static_cast<void>(made.release());
+        return first;
     }
 };
 
@@ -204,14 +205,15 @@ struct FERRY_HIDDEN tensor_object {
 /// \throws error_is_set  the module cannot be imported, or has no from_dlpack
 template <class Options>
 [[nodiscard]] FERRY_HIDDEN PyObject* importer_of() {
-    static PyObject* cached = nullptr;  // written with the GIL held; never freed
-    if (cached == nullptr) {
-        reference const module{PyImport_ImportModule(Options::module())};
-        if (!module) throw error_is_set{};
-        cached = PyObject_GetAttrString(module.get(), "from_dlpack");
-        if (cached == nullptr) throw error_is_set{};
-    }
-    return cached;
+    static constinit atomic_pointer<PyObject> cached;  // never freed
+    if (PyObject* const known = cached.get()) return known;
+    reference const module{PyImport_ImportModule(Options::module())};
+    if (!module) throw error_is_set{};
+    reference found{PyObject_GetAttrString(module.get(), "from_dlpack")};
+    if (!found) throw error_is_set{};
+    PyObject* const first = cached.set_once(found.get());
+    if (first == found.get()) static_cast<void>(found.release());
+    return first;
 }
 
 /// Returns a tensor as a new ferry.Tensor, or as an array of the library that the options name; None for an empty
