@@ -50,11 +50,11 @@ TEST_CASE("R81: a text for Python names no rules, no namespace and no C++ functi
           "to_dlpack: no support for cuda:0: pass device='cpu', or copy the data to the CPU with the library that "
           "made it");
     CHECK(text(shape, "array_traits::view has (R of (R2") == "to_dlpack: array_traits::view has (R of (R2");
-    auto*& last = ferry::python::detail::registered_exception::last;
-    auto* const before = last;
+    auto& last = ferry::python::detail::registered_exception::last;
+    auto* const before = last.get();
     ferry::python::register_exception<ferry::error>(PyExc_KeyError);
     CHECK(translated(PyExc_KeyError, [] { fail_with(dtype); }) == "test: the message");
-    last = before;
+    last.exchange(before);
 }
 
 TEST_CASE("R54: copy=False that needs a copy is a BufferError and a ValueError") {
