@@ -83,7 +83,7 @@ double radius(points all, std::optional<point> weights) {
 }  // namespace
 
 // [module]
-PYBIND11_MODULE(points, m) {
+PYBIND11_MODULE(points, m, py::mod_gil_not_used()) {
     m.def("nearest", &nearest, py::arg("points"), py::arg("to"), py::call_guard<py::gil_scoped_release>());
     m.def("centre", &centre, py::arg("points"));
     m.def("radius", &radius, py::arg("points"), py::arg("weights") = py::none());

@@ -8,6 +8,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import own_shm  # noqa: F401, I001: before what starts threads
 import pytest
+import without_gil  # noqa: F401: before the libraries
 from forge import error_is_set
 
 import minitensor as mt

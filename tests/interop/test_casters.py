@@ -3,6 +3,7 @@
 import gc
 import importlib
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -17,7 +18,7 @@ from forge import FLOAT32, USED_LEGACY, USED_VERSIONED, VERSIONED, Forged, Produ
 import minitensor as mt
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILT = ROOT / "build/casters"
+BUILT = pathlib.Path(os.environ.get("FERRY_CASTERS", ROOT / "build/casters"))
 sys.path.insert(0, str(BUILT))
 
 

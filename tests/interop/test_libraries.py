@@ -13,6 +13,7 @@ import textwrap
 import weakref
 
 import pytest
+import without_gil
 from forge import IS_COPIED, LEGACY, READ_ONLY, look
 from test_threads import child
 
@@ -264,7 +265,14 @@ class PyArrow(Library):
     exports_readonly = staticmethod(lambda layout: True)
 
 
-LIBRARIES = {kind.name: kind() for kind in (NumPy, ArrayApiStrict, Torch, Jax, TvmFfi, PyArrow)}
+class Libraries(dict):
+    def __missing__(self, name):
+        without_gil.skip(name)
+
+
+LIBRARIES = Libraries(
+    {kind.name: kind() for kind in (NumPy, ArrayApiStrict, Torch, Jax, TvmFfi, PyArrow) if kind.name not in without_gil.MISSING}
+)
 
 
 def cells(of, *, imports):

@@ -3,18 +3,16 @@
 import array
 import gc
 import mmap
-import pathlib
 import sys
 from ctypes import byref, c_void_p, py_object
 
 import numpy as np
 import pytest
 from forge import Forged, Tensor, Versioned, delete, describe, name_of
+from test_casters import BUILT  # noqa: F401: adds the folder of the extension modules to sys.path
 from test_exchange_api import BORROW, FROM_OBJECT, NAME, TO_OBJECT, Table, pointer_of
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "build/casters"))
-
-import static_type  # noqa: E402
+import static_type
 
 
 @pytest.fixture(params=["ReadyMade", "HandWritten"])

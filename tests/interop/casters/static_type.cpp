@@ -189,6 +189,9 @@ PyModuleDef definition{PyModuleDef_HEAD_INIT, "static_type", nullptr, -1, nullpt
 
 PyMODINIT_FUNC PyInit_static_type() {
     py::reference module{PyModule_Create(&definition)};
+#if defined(Py_GIL_DISABLED)
+    if (!module || PyUnstable_Module_SetGIL(module.get(), Py_MOD_GIL_NOT_USED) != 0) return nullptr;
+#endif
     static_type<ready_made>.tp_as_buffer = &buffer_of_ready_made;
     if (!module ||
         !add_type<ready_made>(module.get(), "ReadyMade", "static_type.ReadyMade", ready_made_methods,

@@ -1,0 +1,44 @@
+"""Tests in a CPython without the GIL, for which some libraries have no wheel: a test that imports one of them is skipped there.
+
+In every other CPython all libraries must be installed: MISSING is empty, and an import fails.
+"""
+
+import importlib.util
+import pathlib
+import re
+import sys
+import sysconfig
+
+import pytest
+
+WITHOUT_GIL = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+TESTS = str(pathlib.Path(__file__).resolve().parents[1])
+SOME = ("array_api_strict", "duckdb", "jax", "polars", "pyarrow", "torch", "tvm_ffi")
+MISSING = tuple(name for name in SOME if WITHOUT_GIL and importlib.util.find_spec(name) is None)
+
+
+def skip(name):
+    pytest.skip(f"{name} is not installed for CPython {sys.version_info[0]}.{sys.version_info[1]} without the GIL", allow_module_level=True)
+
+
+def skip_program(code):
+    """Skips a test whose child process would import a missing library."""
+    for name in MISSING:
+        if re.search(rf"\bimport\b.*\b{name}\b", code):
+            skip(name)
+
+
+class Missing:
+    """Skips the test that imports a missing library; other libraries may try to import it."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        frame = sys._getframe(1)
+        while "importlib" in frame.f_code.co_filename:
+            frame = frame.f_back
+        if name.partition(".")[0] in MISSING and frame.f_code.co_filename.startswith(TESTS):
+            skip(name)
+
+
+if MISSING:
+    sys.meta_path.append(Missing)
