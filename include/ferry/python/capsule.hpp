@@ -113,11 +113,13 @@ template <ferry::detail::managed_struct Raw>
 
 /// Returns a view of the tensor in a capsule. In a build without the GIL, another thread may consume the capsule unless
 /// the caller has a critical section on it. See view_in_capsule.
-[[nodiscard]] inline std::optional<tensor_view> look_into(PyObject* capsule, flags assumed) noexcept {
-    if (auto const* const raw = struct_in<DLManagedTensorVersioned>(capsule); raw && ferry::try_validate(*raw))
+[[nodiscard]] FERRY_NOINLINE inline std::optional<tensor_view> look_into(PyObject* capsule, flags assumed) noexcept {
+    ferry::detail::record ignored{"view_in_capsule", in_python};
+    if (auto const* const raw = struct_in<DLManagedTensorVersioned>(capsule);
+        raw && ferry::detail::check_managed<true>(raw, ignored))
         return tensor_view{raw->dl_tensor, flags{raw->flags}};
     if (auto const* const raw = struct_in<DLManagedTensor>(capsule);
-        raw && ferry::try_validate(raw->dl_tensor, assumed))
+        raw && ferry::detail::check_tensor_by_call(raw->dl_tensor, assumed, ignored))
         return tensor_view{raw->dl_tensor, assumed};
     return {};
 }
