@@ -15,6 +15,7 @@
 
 #include <concepts>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::python {
@@ -129,6 +130,11 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
     return req.copy == copy_policy::always || (req.device && req.copy != copy_policy::never);
 }
 
+/// Back ends that reach no GPU. The code for copies by a producer, which they do not execute, is omitted.
+template <class BackEnd>
+inline constexpr bool reaches_host_only = std::same_as<std::remove_const_t<BackEnd>, host_back_end> ||
+                                          std::same_as<std::remove_const_t<BackEnd>, share_only_back_end>;
+
 /// Requests a copy of GPU memory that the producer does not share. The producer queues the copy on its current stream
 /// or on the stream passed to it; the function waits for both. The current Python error must be the producer's refusal
 /// to share.
@@ -145,7 +151,7 @@ template <class BackEnd>
 FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request const& req, device at, BackEnd& b,
                                  imported& got) {
     std::optional<stream_token> current;
-    {
+    if constexpr (!reaches_host_only<BackEnd>) {
         kept_error const refusal;
         if (b.reaches(at))
             if (auto const* const table = find_exchange_api(x, type)) current = current_stream_of(*table, at);
