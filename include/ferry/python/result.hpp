@@ -184,7 +184,9 @@ struct FERRY_HIDDEN tensor_object {
 #endif
         bool const installed = install_dlpack<shared_tensor>(
             created,
-            [](PyObject* o) { return Py_TYPE(o) == type().get() ? &reinterpret_cast<tensor_object*>(o)->held : nullptr; },
+            [](PyObject* o) {
+                return Py_TYPE(o) == type().get() ? &reinterpret_cast<tensor_object*>(o)->held : nullptr;
+            },
             [](shared_tensor&& tensor) -> PyObject* {
                 try {
                     return make(std::move(tensor));
