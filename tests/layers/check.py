@@ -89,7 +89,7 @@ def check_line(path, line, portable):
             yield f"defines {match[1]}: only FERRY_ macros"
     if COMPILER_TEST.match(line) and path != "config.hpp":
         yield "asks the compiler what it is: only config.hpp does"
-    if (match := EXTENSION.search(line.partition("//")[0])) and layer(path) in set(CORE) - SYSTEM and not portable:
+    if (match := EXTENSION.search(line.partition("//")[0])) and layer(path) in {*CORE, "python"} - SYSTEM and not portable:
         yield f"uses {match[0]}, which MSVC does not have: a macro of config.hpp, or both ways and FERRY_HAS_GNU"
     if not (match := INCLUDES.match(line)):
         return

@@ -55,7 +55,7 @@ struct interned_names {
     delete made;
     throw error_is_set{};
 }
-[[nodiscard, gnu::noinline]] FERRY_HIDDEN inline interned_names const& names() {
+[[nodiscard]] FERRY_NOINLINE FERRY_HIDDEN inline interned_names const& names() {
     static constinit atomic_pointer<interned_names const> cached;
     auto const* const known = cached.get();
     return known != nullptr ? *known : *cached.set_once(make_names());
@@ -84,7 +84,7 @@ struct interned_names {
 /// \param out     value
 /// \return        false, without a Python error, if the object is not an integer
 /// \throws error_is_set  an exception of `__index__`
-[[nodiscard, gnu::noinline]] inline bool to_integer(PyObject* object, long long& out) {
+[[nodiscard]] FERRY_NOINLINE inline bool to_integer(PyObject* object, long long& out) {
     reference index;
     if (PyLong_Check(object) == 0) {
         index = index_of(object);
@@ -105,7 +105,7 @@ struct interned_names {
 /// \param second  second integer
 /// \return        false, without a Python error, if the object is not such a pair
 /// \throws error_is_set  an exception of `__index__`
-[[nodiscard, gnu::noinline]] inline bool to_pair(PyObject* object, long long& first, long long& second) {
+[[nodiscard]] FERRY_NOINLINE inline bool to_pair(PyObject* object, long long& first, long long& second) {
     if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || size_of(object) != 2)
         return false;
     reference const one{item_of(object, 0)}, two{item_of(object, 1)};
@@ -121,7 +121,7 @@ struct interned_names {
 /// \param text  message of the ValueError for anything else
 /// \return      device; its type and id are not checked
 /// \throws error_is_set  ValueError; an exception of `__index__`
-[[nodiscard, gnu::noinline]] inline device device_from_pair(PyObject* pair, char const* text) {
+[[nodiscard]] FERRY_NOINLINE inline device device_from_pair(PyObject* pair, char const* text) {
     long long type = 0, id = 0;
     if (!to_pair(pair, type, id) || type != static_cast<std::int32_t>(type) || id != static_cast<std::int32_t>(id))
         raise(PyExc_ValueError, text);
@@ -161,7 +161,7 @@ struct interned_names {
 /// \param object  None or an integer
 /// \return        the number; std::nullopt for None
 /// \throws error_is_set  ValueError; an exception of `__index__`
-[[nodiscard, gnu::noinline]] inline std::optional<long long> stream_number(PyObject* object) {
+[[nodiscard]] FERRY_NOINLINE inline std::optional<long long> stream_number(PyObject* object) {
     if (object == Py_None) return {};
     long long number = 0;
     if (PyBool_Check(object) != 0 || !to_integer(object, number))
@@ -175,7 +175,7 @@ struct interned_names {
 /// \param type   device type of the memory
 /// \return       token
 /// \throws error_is_set  ValueError
-[[nodiscard, gnu::noinline]] inline stream_token stream_from(std::optional<long long> given, device_type type) {
+[[nodiscard]] FERRY_NOINLINE inline stream_token stream_from(std::optional<long long> given, device_type type) {
     if (!given) return {};
     long long const number = *given;
     if (number == -1) return stream_token::no_sync();

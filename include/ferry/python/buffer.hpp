@@ -49,7 +49,7 @@ inline constexpr buffer_format buffer_formats[] = {
 /// \return        data type
 /// \throws error_is_set  BufferError: a structure or another format without a DLPack data type (R16), or elements in
 ///                       another byte order (R20)
-[[nodiscard, gnu::noinline]] inline data_type type_from_format(char const* format, Py_ssize_t size) {
+[[nodiscard]] FERRY_NOINLINE inline data_type type_from_format(char const* format, Py_ssize_t size) {
     char const* text = format != nullptr ? format : "B";
     char const order = std::strchr("@=<>!", *text) != nullptr && *text != '\0' ? *text++ : '@';
     for (auto const& known : buffer_formats) {
@@ -94,7 +94,7 @@ FERRY_COLD inline int refuse_buffer(data_type type) noexcept {
 }
 
 /// Returns whether a view has the order that a consumer requests.
-[[nodiscard, gnu::noinline]] inline bool has_order(tensor_view const& v, contiguity order) noexcept {
+[[nodiscard]] FERRY_NOINLINE inline bool has_order(tensor_view const& v, contiguity order) noexcept {
     return v.is_contiguous(order);
 }
 

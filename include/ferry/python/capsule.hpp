@@ -90,7 +90,7 @@ template <ferry::detail::managed_struct Raw>
 /// \param r        destination of the errors of ferry::from_dlpack
 /// \return         tensor; empty if the capsule contains no struct, or after an error that `r` records
 /// \throws error_is_set  the capsule could not be renamed, and is unchanged
-[[nodiscard, gnu::noinline]] inline managed_tensor take_tensor(PyObject* capsule, flags assumed,
+[[nodiscard]] FERRY_NOINLINE inline managed_tensor take_tensor(PyObject* capsule, flags assumed,
                                                                ferry::detail::reporter r) {
     if (auto* const raw = take<DLManagedTensorVersioned>(capsule)) return ferry::detail::take<true>(raw, r);
     if (auto* const raw = take<DLManagedTensor>(capsule)) return ferry::detail::take<true>(raw, r, assumed);

@@ -40,7 +40,7 @@ namespace detail {
 /// \param name   name
 /// \param value  value
 /// \throws error_is_set  TypeError for an unknown name
-[[gnu::noinline]] inline void set_argument(export_arguments& given, PyObject* name, PyObject* value) {
+FERRY_NOINLINE inline void set_argument(export_arguments& given, PyObject* name, PyObject* value) {
     auto const& known = names();
     auto const set = [&](auto matches) {
         PyObject** const slot = matches(known.max_version) ? &given.max_version
@@ -85,7 +85,7 @@ inline void require_keywords(Py_ssize_t positional) {
 /// \param given  arguments
 /// \param asked  receives the converted arguments
 /// \throws error_is_set  see convert_arguments
-[[gnu::noinline]] inline void convert_present(export_arguments const& given, converted_arguments& asked) {
+FERRY_NOINLINE inline void convert_present(export_arguments const& given, converted_arguments& asked) {
     asked.req.copy = copy_from(given.copy);
     // Reading max_version may run Python code that removes the other objects from the dict that holds them.
     held_argument const device_held{given.dl_device}, stream_held{given.stream};

@@ -50,7 +50,7 @@ struct imported {
 }
 
 /// Imports an object through an exchange table; see import_by_table.
-[[gnu::noinline]] inline void call_table(PyObject* x, abi::exchange_api const& api, imported& got) {
+FERRY_NOINLINE inline void call_table(PyObject* x, abi::exchange_api const& api, imported& got) {
     DLManagedTensorVersioned* raw = nullptr;
     if (call_python([&] { return api.managed_tensor_from_py_object_no_sync(x, &raw); }) != 0) throw error_is_set{};
     got.tensor = ferry::detail::take<true>(raw, {"ferry::from_dlpack", in_python});
@@ -112,7 +112,7 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
 /// \param x  object
 /// \return   the device; std::nullopt if there is no such method or its result is not a device
 /// \throws error_is_set  an exception of the producer other than AttributeError
-[[nodiscard, gnu::noinline]] inline std::optional<device> dlpack_device_of(PyObject* x) {
+[[nodiscard]] FERRY_NOINLINE inline std::optional<device> dlpack_device_of(PyObject* x) {
     reference const pair = call_method_of(x, names().dlpack_device);
     if (!pair) {
         if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
@@ -186,7 +186,7 @@ FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request con
 /// \param got   receives the tensor; the caller makes the copies that the producer did not
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack and copy_by_producer
 template <class T, class BackEnd>
-[[gnu::noinline]] void import_by_dlpack(PyObject* x, published const& type, request const& given,
+FERRY_NOINLINE void import_by_dlpack(PyObject* x, published const& type, request const& given,
                                         std::optional<device> const& at, BackEnd& b, imported& got) {
     device const target = given.device.value_or(at.value_or(cpu));
     bool const copied_here = at && is_copied_here(*at, target, b);
@@ -257,7 +257,7 @@ FERRY_COLD void repeat_import(PyObject* x, published const& type, request const&
 /// \throws error_is_set, error  errors of import_by_dlpack and import_without_dlpack; errc::device if the device
 ///                             changes
 template <class T, class BackEnd>
-[[gnu::noinline]] void import_producer(PyObject* x, published const& type, request const& req, BackEnd& b,
+FERRY_NOINLINE void import_producer(PyObject* x, published const& type, request const& req, BackEnd& b,
                                        imported& got) {
     bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
     if (is_plain && import_by_table(x, type, got)) return;
@@ -280,7 +280,7 @@ template <class T, class BackEnd>
 /// \param got   receives the tensor; the caller makes the copies that the producer did not
 /// \throws error_is_set, error  BufferError with the fix; errors of import_producer
 template <class T, class BackEnd>
-[[gnu::noinline]] void import_torch(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
+FERRY_NOINLINE void import_torch(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
     require_plain(x, type);
     // Shares the memory first: PyTorch reads it when it copies, and a wrapper without memory refuses copy=False with an
     // error that does not state the reason.

@@ -113,7 +113,7 @@ namespace detail {
 /// \param object  object
 /// \param name    name of the method
 /// \return        the result; null with a Python error set
-[[nodiscard, gnu::noinline]] inline reference call_method_of(PyObject* object, PyObject* name) {
+[[nodiscard]] FERRY_NOINLINE inline reference call_method_of(PyObject* object, PyObject* name) {
     return reference{call_python([&] { return PyObject_VectorcallMethod(name, &object, 1, nullptr); })};
 }
 

@@ -88,7 +88,7 @@ struct published {
 /// \param type  type
 /// \return      the attributes found
 /// \throws error_is_set  an exception raised by the comparison of a key
-[[nodiscard, gnu::noinline]] inline published find_published(PyTypeObject* type) {
+[[nodiscard]] FERRY_NOINLINE inline published find_published(PyTypeObject* type) {
     auto const& known = names();
     auto const is_torch_base = torch_base_test();
     reference const bases = bases_of(type);
@@ -127,7 +127,7 @@ struct published {
 /// \param name    name
 /// \return        the attribute; null, without a Python error, after an AttributeError
 /// \throws error_is_set  any other exception that the look-up raises
-[[nodiscard, gnu::noinline]] inline reference find_attribute(PyObject* object, PyObject* name) {
+[[nodiscard]] FERRY_NOINLINE inline reference find_attribute(PyObject* object, PyObject* name) {
     reference found{call_python([&] { return PyObject_GetAttr(object, name); })};
     if (found) return found;
     if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
@@ -301,7 +301,7 @@ class producer_cache {
 /// \param type    protocols that the type of `object` publishes
 /// \return        the table, which has static storage duration; null if there is no usable table
 /// \throws error_is_set  an exception that the look-up raises
-[[nodiscard, gnu::noinline]] inline abi::exchange_api const* find_exchange_api(PyObject* object,
+[[nodiscard]] FERRY_NOINLINE inline abi::exchange_api const* find_exchange_api(PyObject* object,
                                                                                published const& type) {
     if (!type.table) return nullptr;
     // A capsule identifies its contents. The integer that DLPack 1.2 used instead could be an invalid address.
@@ -328,7 +328,7 @@ class producer_cache {
 }
 
 /// Searches `__dlpack__` for has_dlpack, and adds the type to the cache.
-[[nodiscard, gnu::noinline]] inline bool search_dlpack(PyObject* x, published const& type) {
+[[nodiscard]] FERRY_NOINLINE inline bool search_dlpack(PyObject* x, published const& type) {
     auto* const type_object = Py_TYPE(x);
     auto& cache = producer_cache::known();
     // Searched last, because `add` requires the current attribute of the type.

@@ -21,7 +21,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 /// \param arguments  the producer and the values of the keywords
 /// \param keywords   tuple of the keywords, or null
 /// \return           the result; null with the error of the producer set
-[[nodiscard, gnu::noinline]] inline reference call_method(PyObject* x, PyObject* const* arguments, PyObject* keywords) {
+[[nodiscard]] FERRY_NOINLINE inline reference call_method(PyObject* x, PyObject* const* arguments, PyObject* keywords) {
     if (PyObject* const method = producer_cache::known().method_of(Py_TYPE(x))) {
         Py_INCREF(method);
         reference const held{method};
@@ -166,7 +166,7 @@ template <class BackEnd>
 
 /// Requests a capsule from `__dlpack__` like request_whole. A request for nothing but the current version passes only
 /// `max_version`.
-[[nodiscard, gnu::noinline]] inline reference request_capsule(PyObject* x, request const& req,
+[[nodiscard]] FERRY_NOINLINE inline reference request_capsule(PyObject* x, request const& req,
                                                               std::optional<device> const& at, bool copied_here) {
     if (!is_plain(req) || copied_here) return request_whole(x, req, at, copied_here);
     PyObject* const arguments[] = {x, names().version};

@@ -14,7 +14,7 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 /// Returns the truth value of a new reference; throws error_is_set for null.
-[[nodiscard, gnu::noinline]] inline bool is_true(reference answer) {
+[[nodiscard]] FERRY_NOINLINE inline bool is_true(reference answer) {
     if (answer.get() == Py_False) return false;
     int const truth = answer ? call_python([&] { return PyObject_IsTrue(answer.get()); }) : -1;
     if (truth < 0) throw error_is_set{};
@@ -43,12 +43,12 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
     })};
 }
 /// Returns the value of a property of a tensor; on failure, null with a Python error set.
-[[nodiscard, gnu::noinline]] inline reference torch_property(PyObject* x, published const& type, PyObject* name) {
+[[nodiscard]] FERRY_NOINLINE inline reference torch_property(PyObject* x, published const& type, PyObject* name) {
     if (type.is_torch_subclass) return ask_torch_base(x, type, name, true);
     return reference{call_python([&] { return PyObject_GetAttr(x, name); })};
 }
 /// Calls a method of a tensor, without arguments, and returns its result; on failure, null with a Python error set.
-[[nodiscard, gnu::noinline]] inline reference call_torch(PyObject* x, published const& type, PyObject* name) {
+[[nodiscard]] FERRY_NOINLINE inline reference call_torch(PyObject* x, published const& type, PyObject* name) {
     if (type.is_torch_subclass) return ask_torch_base(x, type, name, false);
     return call_method_of(x, name);
 }
