@@ -224,7 +224,7 @@ FERRY_HIDDEN void register_exception(PyObject* type) noexcept {
     using detail::registered_exception;
     static constinit registered_exception entry{&detail::set_registered<E>, {}, nullptr};
     Py_INCREF(type);
-    if (PyObject* const before = entry.type.exchange(type)) {
+    if ([[maybe_unused]] PyObject* const before = entry.type.exchange(type)) {
 #if !defined(Py_GIL_DISABLED)  // another thread may be setting an error of the previous class
         Py_DECREF(before);
 #endif
