@@ -446,8 +446,8 @@ def files_and_mappings():
             what = os.readlink(f"/proc/self/fd/{fd}")
         except FileNotFoundError:  # that of the list itself
             continue
-        made += what.startswith(("/dev/shm/ferry-", "/memfd:ferry-", "anon_inode:[pidfd]", "pidfd:")) or re.match(r"/proc/\d+/", what) is not None
-    return made, open("/proc/self/maps").read().count("/dev/shm/ferry-")
+        made += what.startswith(("/dev/shm/ferry-", "/dev/shm/#", "/memfd:ferry-", "anon_inode:[pidfd]", "pidfd:")) or re.match(r"/proc/\d+/", what) is not None
+    return made, len(re.findall("/dev/shm/(?:ferry-|#)", open("/proc/self/maps").read()))
 
 
 def test_repeated_shares_leave_no_file_and_no_mapping():

@@ -61,9 +61,8 @@ void check_after_importer(ferry::ipc::shared& s) {
     CHECK(s.readers() == 0);
     CHECK(s.wait_for_readers({}));
     auto const& m = s.descriptor().memories[0];
-    CHECK_FALSE(ferry::ipc::segment::open(m.name, m.allocation, m.id, ferry::ipc::access_mode::read_write)
-                    .control()
-                    .is_mapped());
+    auto const page = ferry::ipc::segment::open(m.name, m.allocation, m.id, ferry::ipc::access_mode::read_write);
+    CHECK_FALSE(page.control().is_mapped(page.locks()));
     CHECK(values(attach(s.descriptor()))[999] == 999);
     CHECK(s.readers() == 0);
 }

@@ -1,6 +1,7 @@
-// ferry: names of segments, which identify the process that made each and whether it is still running.
+// ferry: names of segments, and which of them are left over.
 #pragma once
 
+#include <ferry/ipc/lock.hpp>
 #include <ferry/ipc/process.hpp>
 #include <ferry/wire/descriptor.hpp>
 
@@ -23,12 +24,13 @@ enum class segment_kind : std::uint8_t {
     anonymous,  ///< a memfd, opened by its file descriptor, and freed when no process has it
 };
 
-/// Parts of the name of a segment: `/ferry-<uid>-<pid namespace>-<pid>-<start time>-<id>`, all decimal, a file in
-/// /dev/shm. The name of an anonymous segment, `/ferry-memfd-…`, is not that of a file, and only identifies it.
+/// Parts of the name of a segment: `/ferry-<uid>-<pid namespace>-<pid>-<id>`, all decimal, a file in /dev/shm. The name
+/// of an anonymous segment, `/ferry-memfd-…`, is not that of a file, and only identifies it. The lock on the byte of
+/// the ID tells whether a share has the name; the process is informational.
 struct segment_name {
     std::uint64_t uid = 0, pid_namespace = 0;
     std::uint32_t pid = 0;
-    std::uint64_t start_time = 0, id = 0;
+    std::uint64_t id = 0;
     segment_kind kind = segment_kind::named;
 
     friend bool operator==(segment_name const&, segment_name const&) = default;
@@ -41,7 +43,7 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 /// \param n  parts of the name
 [[nodiscard]] inline std::string to_string(segment_name const& n) {
     auto const text = message{n.kind == segment_kind::named ? "/ferry-" : "/ferry-memfd-"}
-                      << n.uid << '-' << n.pid_namespace << '-' << n.pid << '-' << n.start_time << '-' << n.id;
+                      << n.uid << '-' << n.pid_namespace << '-' << n.pid << '-' << n.id;
     return text.c_str();
 }
 
@@ -54,8 +56,8 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
     text.remove_prefix(prefix.size());
     auto const kind = text.starts_with(of_anonymous) ? segment_kind::anonymous : segment_kind::named;
     if (kind == segment_kind::anonymous) text.remove_prefix(of_anonymous.size());
-    std::uint64_t numbers[5] = {};
-    for (int i = 0; i < 5; ++i) {
+    std::uint64_t numbers[4] = {};
+    for (int i = 0; i < 4; ++i) {
         std::size_t n = 0;
         for (; n < text.size() && text[n] >= '0' && text[n] <= '9'; ++n)
             if (!ferry::detail::checked_multiply(numbers[i], std::uint64_t{10}, numbers[i]) ||
@@ -63,11 +65,11 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
                 return {};
         if (n == 0 || (n > 1 && text[0] == '0')) return {};
         text.remove_prefix(n);
-        if (text.empty() != (i == 4) || (i < 4 && text[0] != '-')) return {};
-        if (i < 4) text.remove_prefix(1);
+        if (text.empty() != (i == 3) || (i < 3 && text[0] != '-')) return {};
+        if (i < 3) text.remove_prefix(1);
     }
     if (numbers[2] > UINT32_MAX) return {};
-    return segment_name{numbers[0], numbers[1], static_cast<std::uint32_t>(numbers[2]), numbers[3], numbers[4], kind};
+    return segment_name{numbers[0], numbers[1], static_cast<std::uint32_t>(numbers[2]), numbers[3], kind};
 }
 
 namespace detail {
@@ -92,20 +94,22 @@ namespace detail {
 
 }  // namespace detail
 
-/// Removes the names of segments whose processes, of this user and pid namespace, have ended without removing them.
+/// Removes the names that exporters of this user have left, in any pid namespace: no process keeps their locks.
 ///
-/// Importers keep their mappings. Safe at any time and in several processes, because a name is never used again.
-/// \param me  this process
-/// \return    number of names removed
-inline std::size_t sweep(wire::origin const& me) noexcept {
+/// Importers keep their mappings. Safe at any time and in several processes, because a name is locked before it appears
+/// and never used again.
+/// \return  number of names removed
+inline std::size_t sweep() noexcept {
     DIR* const folder = ::opendir(shared_memory_folder.data());
     if (folder == nullptr) return 0;
     std::size_t removed = 0;
     while (dirent const* const entry = ::readdir(folder)) {
         message const name = message{"/"} << entry->d_name;
         auto const n = parse_segment_name(name.c_str());
-        if (n && n->uid == ::geteuid() && n->pid_namespace == me.pid_namespace && has_ended(n->pid, n->start_time))
-            removed += ::unlink(detail::path_of(name.c_str()).c_str()) == 0;
+        if (!n || n->uid != ::geteuid()) continue;
+        message const path = detail::path_of(name.c_str());
+        unique_fd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        if (file && !detail::is_locked(file.get(), detail::share_byte(n->id))) removed += ::unlink(path.c_str()) == 0;
     }
     ::closedir(folder);
     return removed;

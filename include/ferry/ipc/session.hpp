@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>  // tensors outlive the session that attached them
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
@@ -15,14 +16,15 @@ struct session_access;
 
 /// Options of a session.
 struct session_options {
-    /// Maximum number of unused mappings kept for later attaches, the most recently used ones; 0: none. One file
-    /// descriptor, which watches the last exporter, is kept in any case.
+    /// Maximum number of unused mappings kept for later attaches, the most recently used ones; 0: none.
     std::size_t unused_mappings = 64;
     /// Kind of the segments that the session or `shared_space` allocates. Anonymous segments are not limited by the
     /// size of /dev/shm (64 MiB in many containers), are freed when all processes that use them have ended, even if
     /// killed, and have a sealed size, so that importers need not trust the exporter. But importers also need
     /// `shared::file`, which must be sent over a Unix socket.
     segment_kind segments = segment_kind::named;
+    /// Maximum number of bytes of the unused mappings together.
+    std::uint64_t unused_bytes = std::uint64_t{1} << 30;
 };
 
 /// Counts of a session.
@@ -43,15 +45,16 @@ struct session_counts {
 class session {
    public:
     explicit session(session_options const& options = {})
-        : state_{std::make_shared<detail::session_state>(options.unused_mappings, options.segments)} {}
+        : state_{std::make_shared<detail::session_state>(options.unused_mappings, options.unused_bytes,
+                                                         options.segments)} {}
     session(session const&) = delete;
     session& operator=(session const&) = delete;
 
-    /// Unmaps memory that no tensor uses, and stops watching the last exporter if nothing of it is mapped.
+    /// Unmaps memory that no tensor uses.
     void trim() noexcept { state_->trim(); }
-    /// Frees the owners of closed shares of device memory that no importer maps, polling until `limit`. `share` and
-    /// `attach` do the same without waiting. Owners left when the session and its shares are destroyed are never freed,
-    /// because an importer may still read their memory.
+    /// Frees the owners of closed shares of device memory that no importer maps, polling until `limit`, and unmaps
+    /// unused memory that its exporter has closed. `share` does the same without waiting. Owners left when the session
+    /// and its shares are destroyed are never freed, because an importer may still read their memory.
     /// \param limit  longest wait
     /// \return       number of such shares left
     std::size_t collect(std::chrono::nanoseconds limit = {}) noexcept { return state_->collect(limit); }

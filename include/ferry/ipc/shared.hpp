@@ -76,17 +76,19 @@ class shared {
     [[nodiscard]] bool copied() const noexcept { return state_ != nullptr && state_->copied; }
 
     /// Ends attaches in every process. Never waits: importers keep their mappings. No effect on a closed share.
-    void close() noexcept {
-        if (state_ != nullptr) state_->session->close(state_);
-    }
+    /// \return  false when the name stays in /dev/shm, because this process may no longer remove it (it runs as another
+    ///          user than when it shared); the next exporter of that user removes it
+    bool close() noexcept { return state_ == nullptr || state_->session->close(state_); }
     /// Returns whether the share can be attached.
     [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr && state_->is_open; }
 
     /// Returns the number of tensors of this share that other processes have; those of ended processes do not count.
     ///
-    /// At least 1 while there are more mappings than slots for them (160); a process that is killed without a slot
-    /// counts for ever. A session has one mapping for all its attaches.
-    [[nodiscard]] std::uint64_t readers() const noexcept { return state_ != nullptr ? state_->control().readers() : 0; }
+    /// At least 1 while there are more mappings than slots for them (224). A session has one mapping for all its
+    /// attaches. A child that is forked while a process has a tensor in host memory counts until it ends.
+    [[nodiscard]] std::uint64_t readers() const noexcept {
+        return state_ != nullptr ? state_->control().readers(state_->locks()) : 0;
+    }
 
     /// Waits until no other process has a tensor of this share, for an exporter that writes to the memory again.
     ///
@@ -116,9 +118,9 @@ class shared {
     [[nodiscard]] bool order_after_importers(stream_token on) {
         if (state_->handle == nullptr) return true;
         on = on.on_device(state_->device);  // mutant: ipc_reuse_device
-        for (int i = 0; i < state_->control().places(); ++i) {
+        for (int i = 0; i < control_page::max_importers; ++i) {
             event_handle done;
-            auto const found = state_->control().announced(i, done);
+            auto const found = state_->control().announced(i, done, state_->locks());
             if (found == control_page::mark::unclear) return false;
             if (found == control_page::mark::event && !state_->handle->order_after(done, on)) return false;
         }

@@ -4,6 +4,7 @@
 #include <ferry/base/checked.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/control.hpp>
+#include <ferry/ipc/lock.hpp>
 #include <ferry/ipc/names.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 
@@ -22,12 +23,6 @@
 #include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
-
-/// Removes the name of a segment; no effect on an anonymous one. Mappings stay valid.
-/// \param name  the name
-inline void remove_name(std::string const& name) noexcept {
-    if (!detail::is_anonymous(name)) ::unlink(detail::path_of(name).c_str());
-}
 
 /// Access to the data of a segment.
 enum class access_mode : std::uint8_t { read_only, read_write };
@@ -63,6 +58,13 @@ namespace detail {
     fail(code, api, text, where);
 }
 
+[[nodiscard]] inline unique_fd reopened(unique_fd const& file, std::string const& name, char const* api,
+                                        std::source_location where) {
+    unique_fd own{reopen(file.get())};
+    if (!own) fail_system(errno == ENOENT ? ENOSYS : errno, "open(/proc/self/fd)", name, api, where);
+    return own;
+}
+
 /// Seals of an anonymous segment: no process can remove pages that importers map.
 inline constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -76,6 +78,9 @@ inline constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
 /// A mapped segment. Its pages exist while a process maps them, with or without a name. Movable; thread-safe except for
 /// moves; may be destroyed on any thread.
+///
+/// It has an open file description of its own, so that its locks last until it and its copies in forked children are
+/// gone.
 class segment {
    public:
     segment() = default;
@@ -88,8 +93,9 @@ class segment {
         if (base_ != nullptr) ::munmap(base_, bytes_);
     }
 
-    /// Creates a segment of mode 0600 with zeroed data. All pages are allocated, so that a full /dev/shm is an error
-    /// here and not a SIGBUS later. The size of an anonymous segment is sealed.
+    /// Creates a segment of mode 0600 with zeroed data, and locks the byte of the ID in its name. All pages are
+    /// allocated, so that a full /dev/shm is an error here and not a SIGBUS later. The name appears last. The size of
+    /// an anonymous segment is sealed.
     /// \param name   an unused name, from `to_string`
     /// \param bytes  size of the data
     /// \param id     identifies the allocation
@@ -107,45 +113,39 @@ class segment {
                          where);
         bool const is_anonymous = detail::is_anonymous(name);
         unique_fd f{is_anonymous ? ::memfd_create(name.c_str() + 1, MFD_CLOEXEC | MFD_ALLOW_SEALING)
-                                 : ::open(detail::path_of(name).c_str(),
-                                          O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+                                 : ::open(shared_memory_folder.data(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
         if (!f) {
             int const number = errno == ENOENT ? ENOSYS : errno;  // no such folder
-            detail::fail_system(number, is_anonymous ? "memfd_create" : "open", name, api, where);
+            detail::fail_system(number, is_anonymous ? "memfd_create" : "open(O_TMPFILE)", name, api, where);
         }
+        // Independent of the umask.
+        if (::fchmod(f.get(), 0600) != 0) detail::fail_system(errno, "fchmod", name, api, where);
+        // A size that cannot fit fails before pages are allocated, which would evict other memory. Then in pieces, so
+        // that a long allocation makes progress although signals interrupt it.
+        constexpr off_t piece = off_t{64} << 20;
+        struct statvfs room = {};
+        // A file system without a limit (mounted with size=0) reports 0 blocks.
+        if (!is_anonymous && ::fstatvfs(f.get(), &room) == 0 && room.f_blocks != 0 &&
+            total / room.f_bsize > room.f_bavail)
+            detail::fail_system(ENOSPC, "posix_fallocate", name, api, where);
+        for (off_t done = 0; done < end;) {
+            auto const n = std::min(piece, end - done);
+            int const number = ::posix_fallocate(f.get(), done, n);  // mutant: ipc_segment_room
+            if (number == 0) done += n;
+            else if (number != EINTR) detail::fail_system(number, "posix_fallocate", name, api, where);
+        }
+        // mutant: ipc_anonymous_sealed
+        if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, detail::fixed_size | F_SEAL_SEAL) != 0)
+            detail::fail_system(errno, "fcntl(F_ADD_SEALS)", name, api, where);
         segment made;
-        try {
-            // Independent of the umask.
-            if (::fchmod(f.get(), 0600) != 0) detail::fail_system(errno, "fchmod", name, api, where);
-            // A size that cannot fit fails before pages are allocated, which would evict other memory. Then in pieces,
-            // so that a long allocation makes progress although signals interrupt it.
-            constexpr off_t piece = off_t{64} << 20;
-            struct statvfs room = {};
-            // A file system without a limit (mounted with size=0) reports 0 blocks.
-            if (!is_anonymous && ::fstatvfs(f.get(), &room) == 0 && room.f_blocks != 0 &&
-                total / room.f_bsize > room.f_bavail)
-                detail::fail_system(ENOSPC, "posix_fallocate", name, api, where);
-            for (off_t done = 0; done < end;) {
-                auto const n = std::min(piece, end - done);
-                int const number = ::posix_fallocate(f.get(), done, n);  // mutant: ipc_segment_room
-                if (number == 0) done += n;
-                else if (number != EINTR) detail::fail_system(number, "posix_fallocate", name, api, where);
-            }
-            // mutant: ipc_anonymous_sealed
-            if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, detail::fixed_size | F_SEAL_SEAL) != 0)
-                detail::fail_system(errno, "fcntl(F_ADD_SEALS)", name, api, where);
-            made.map(f, total, access_mode::read_write, name, api, where);
-            // Maps the pages at once, which takes a third of the time of page faults at the first writes. Fails without
-            // an effect before Linux 5.14.
-            constexpr int populate_write = 23;                                // MADV_POPULATE_WRITE
-            static_cast<void>(::madvise(made.base_, total, populate_write));  // mutant: ipc_populate
-        } catch (...) {
-            remove_name(name);
-            throw;
-        }
-        if (is_anonymous) made.file_ = std::move(f);
-        auto const parts = parse_segment_name(name);
-        made.control().begin(id, parts ? parts->pid_namespace : 0);
+        if (is_anonymous) made.handout_ = std::exchange(f, detail::reopened(f, name, api, where));
+        made.map(std::move(f), total, access_mode::read_write, name, api, where);
+        // Maps the pages at once, which takes a third of the time of page faults at the first writes. Fails without an
+        // effect before Linux 5.14.
+        constexpr int populate_write = 23;                                // MADV_POPULATE_WRITE
+        static_cast<void>(::madvise(made.base_, total, populate_write));  // mutant: ipc_populate
+        made.control().begin(id);
+        if (!made.link(name)) detail::fail_system(errno == ENOENT ? ENOSYS : errno, "linkat", name, api, where);
         return made;
     }
 
@@ -174,6 +174,7 @@ class segment {
                              << " is no file: its file descriptor, which travels over a socket beside "
                                 "this text, is needed",
                          where);
+        segment opened;
         unique_fd f{is_anonymous ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
                                  : ::open(detail::path_of(name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         if (!f) detail::fail_system(errno, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
@@ -203,8 +204,8 @@ class segment {
                                                               << " has " << std::int64_t{facts.st_size}
                                                               << " with its control page",
                          where);
-        segment opened;
-        opened.map(f, static_cast<std::size_t>(total), mode, name, api, where);
+        if (is_anonymous) opened.handout_ = std::exchange(f, detail::reopened(f, name, api, where));
+        opened.map(std::move(f), static_cast<std::size_t>(total), mode, name, api, where);
         if (!opened.control().is_valid(id))
             detail::fail(errc::stale_handle, api,
                          message{"the segment "}
@@ -212,7 +213,6 @@ class segment {
                              << " holds another allocation than the descriptor says: ask its exporter "
                                 "for a new descriptor",
                          where);
-        if (is_anonymous) opened.file_ = std::move(f);
         return opened;
     }
 
@@ -222,42 +222,63 @@ class segment {
     /// Returns the size of the data, without the control page.
     [[nodiscard]] std::size_t size() const noexcept { return bytes_ - detail::page_bytes(); }
 
-    /// Returns the file descriptor that opens an anonymous segment; -1 for others.
-    [[nodiscard]] int file() const noexcept { return file_.get(); }
+    /// Returns the file descriptor that opens an anonymous segment, whose open file description has no locks; -1 for
+    /// others.
+    [[nodiscard]] int file() const noexcept { return handout_.get(); }
+    /// Returns the file descriptor for the locks of this mapping.
+    [[nodiscard]] int locks() const noexcept { return file_.get(); }
+    /// Replaces the file descriptor for locks by one of another open file description, in a forked child.
+    /// \return  false, without an effect, when the file cannot be opened
+    [[nodiscard]] bool reopen_locks() noexcept {
+        unique_fd fresh{detail::reopen(file_.get())};
+        if (!fresh) return false;
+        file_ = std::move(fresh);
+        return true;
+    }
 
-    /// Gives the segment another name, which remains when the first is removed. No effect on an anonymous segment,
-    /// which any anonymous name may denote.
-    /// \param old   a name of this segment
+    /// Locks the byte of the ID in a name, and gives the segment the name. An anonymous segment only gets the lock.
     /// \param name  an unused name
-    /// \return      false when `old` is no longer a name of this segment
-    [[nodiscard]] bool link(std::string const& old, std::string const& name) const noexcept {
-        if (file_) return true;
-        message const to = detail::path_of(name);
-        struct stat facts = {};
-        if (::link(detail::path_of(old).c_str(), to.c_str()) != 0) return false;
-        if (::stat(to.c_str(), &facts) == 0 && facts.st_dev == device_ && facts.st_ino == inode_) return true;
-        ::unlink(to.c_str());
+    /// \return      false, with errno, when the segment has no name left, or the name cannot be made
+    [[nodiscard]] bool link(std::string const& name) const noexcept {
+        auto const parts = parse_segment_name(name);
+        auto const byte = detail::share_byte(parts ? parts->id : 0);
+        if (!detail::lock(locks(), F_WRLCK, byte)) return false;  // before the name appears: see sweep
+        if (detail::is_anonymous(name)) return true;
+        message const self = message{"/proc/self/fd/"} << file_.get();
+        message const path = detail::path_of(name);
+        if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
+        int const number = errno;
+        detail::lock(locks(), F_UNLCK, byte);
+        errno = number;
         return false;
+    }
+    /// Ends the lock on the byte of the ID in a name, and removes the name. Only in the process that called `link`.
+    /// \param name  the name
+    /// \return      false when the name exists and cannot be removed
+    bool unlink(std::string const& name) const noexcept {
+        auto const parts = parse_segment_name(name);
+        detail::lock(locks(), F_UNLCK, detail::share_byte(parts ? parts->id : 0));  // mutant: ipc_retract
+        return detail::is_anonymous(name) || ::unlink(detail::path_of(name).c_str()) == 0 || errno == ENOENT;
+    }
+    /// Returns whether another open file description has locked the byte of a share: whether the share is open.
+    [[nodiscard]] bool is_open(std::uint64_t id) const noexcept {
+        return detail::is_locked(locks(), detail::share_byte(id));
     }
 
    private:
     void swap(segment& other) noexcept {
         std::swap(base_, other.base_);
         std::swap(bytes_, other.bytes_);
-        std::swap(device_, other.device_);
-        std::swap(inode_, other.inode_);
         std::swap(file_, other.file_);
+        std::swap(handout_, other.handout_);
     }
-    void map(unique_fd const& f, std::size_t total, access_mode mode, std::string const& name, char const* api,
+    void map(unique_fd f, std::size_t total, access_mode mode, std::string const& name, char const* api,
              std::source_location where) {
-        struct stat facts = {};
-        if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
         void* const at = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, f.get(), 0);
         if (at == MAP_FAILED) detail::fail_system(errno, "mmap", name, api, where);
         base_ = at;
         bytes_ = total;
-        device_ = facts.st_dev;
-        inode_ = facts.st_ino;
+        file_ = std::move(f);
         // mutant: ipc_read_only
         if (mode == access_mode::read_only && size() != 0 && ::mprotect(data(), size(), PROT_READ) != 0)
             detail::fail_system(errno, "mprotect", name, api, where);
@@ -265,9 +286,8 @@ class segment {
 
     void* base_ = nullptr;
     std::size_t bytes_ = 0;
-    dev_t device_ = 0;
-    ino_t inode_ = 0;
-    unique_fd file_{};
+    unique_fd file_{};     // its open file description has the locks of this mapping
+    unique_fd handout_{};  // of an anonymous segment, without locks
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

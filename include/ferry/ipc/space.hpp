@@ -33,16 +33,17 @@ class shared_space {
         if (alignment > 4096)
             detail::fail(errc::alignment, api, message{"shared memory is aligned to 4096 bytes at most"}, where);
         auto const me = state_->me(where);
-        state_->sweep_once(me);
+        state_->sweep_once();
         auto const id = detail::fresh_id(api, where);
-        auto const name = to_string({::geteuid(), me.pid_namespace, me.pid, me.start_time, id, state_->segments()});
+        auto const name = to_string({::geteuid(), me.pid_namespace, me.pid, id, state_->segments()});
         auto fresh = segment::create(name, bytes != 0 ? bytes : 1, id, where);
+        std::shared_ptr<detail::region> made;
         try {
-            auto const made = std::make_shared<detail::region>(std::move(fresh), id, access_mode::read_write);
+            made = std::make_shared<detail::region>(std::move(fresh), id, access_mode::read_write);
             state_->keep(made, name);
             return made->memory.data();
         } catch (...) {
-            remove_name(name);
+            (made != nullptr ? made->memory : fresh).unlink(name);
             throw;
         }
     }

@@ -16,8 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <fstream>
 #include <string>
 
 using ferry::ipc::attach;
@@ -63,11 +67,14 @@ TEST_CASE("a forked child with the process ID of its parent, in a pid namespace 
               ferry::ipc::shared_space space{own};
               void* const memory = space.allocate(100);
               auto s = share(tensor({3}), {.session = &own});
+              session importer;
+              auto a = attach(s.descriptor(), {.session = &importer});
               ferry::ipc::server server{path};
               server.start();
               auto const names = support::segments().size();
               int const status = in_namespace(CLONE_NEWPID, [&] {
                   if (::getpid() != 1) return 11;
+                  a = {};
                   space.deallocate(memory, 100);
                   s.close();
                   s = {};
@@ -78,8 +85,45 @@ TEST_CASE("a forked child with the process ID of its parent, in a pid namespace 
               if (status != 0) return status;
               if (support::segments().size() != names || ::access(path.c_str(), F_OK) != 0) return 2;
               if (values(attach(s.descriptor())).size() != 3) return 3;
+              if (s.readers() != 1) return 4;
               server.close();
               ::rmdir(folder);
               return 0;
           }) == 0);
+}
+
+TEST_CASE("the next exporter removes the names of ended ones in other pid namespaces" *
+          doctest::skip(support::lacks_root())) {
+    auto const kept = share(tensor({3}));
+    auto const names = support::segments().size();
+    CHECK(in_namespace(CLONE_NEWPID | CLONE_NEWNS, [] {
+              new ferry::ipc::shared{share(tensor({1000}))};  // process 1 cannot kill itself; it ends without closing
+              return 0;
+          }) == 0);
+    CHECK(support::segments().size() == names + 1);
+    {
+        auto const next = share(tensor({3}));
+        CHECK(support::segments().size() == names + 1);
+    }
+    CHECK(support::segments().size() == names);
+    CHECK(values(attach(kept.descriptor())).size() == 3);
+}
+
+TEST_CASE("an exporter in another time namespace removes no name of a running one, and both attach" *
+          doctest::skip(support::lacks(::access("/proc/self/timens_offsets", W_OK) == 0, "no time namespaces"))) {
+    auto const s = share(tensor({3}));
+    CHECK(support::in_child([&] {
+              constexpr int new_time = 0x80;  // CLONE_NEWTIME
+              std::ofstream offsets;
+              if (::unshare(new_time) != 0) return 1;
+              offsets.open("/proc/self/timens_offsets");
+              offsets << "boottime 1000000 0" << std::endl;
+              if (!offsets) return 2;
+              return support::in_child([&] {  // the first process of the namespace
+                  auto const mine = share(tensor({4}));
+                  if (support::segments().size() < 2) return 3;
+                  return values(attach(s.descriptor())).size() == 3 ? 0 : 4;
+              });
+          }) == 0);
+    CHECK(values(attach(s.descriptor())).size() == 3);
 }

@@ -56,7 +56,10 @@ class shared {
     [[nodiscard]] std::string json() const { return ferry::wire::to_json(share_.descriptor()); }
     [[nodiscard]] nb::object tensor() const { return tensor_; }
     [[nodiscard]] bool copied() const { return share_.copied(); }
-    void close() noexcept { share_.close(); }
+    void close() {
+        if (!share_.close() && PyErr_WarnEx(PyExc_ResourceWarning, "the name stays in /dev/shm: this process may no longer remove it", 1) != 0)
+            throw nb::python_error{};
+    }
 
    private:
     ferry::ipc::shared share_;

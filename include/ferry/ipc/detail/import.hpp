@@ -38,21 +38,22 @@ struct opened_by final : opened {
     O memory;
 };
 
-/// One mapping. Its place in the control page is this process's until it dies; the child of a fork has none.
+/// One mapping. Its place in the control page ends with it, and with its copies in forked children.
 struct mapping_entry {
     mapping_entry() = default;
     mapping_entry(mapping_entry const&) = delete;
     mapping_entry& operator=(mapping_entry const&) = delete;
     ~mapping_entry() {
         // mutant: ipc_close_after_work
+        bool const is_device = foreign != nullptr;
         foreign.reset();  // first: an empty place says that nothing is mapped
-        if (where != nullptr && process.is_here()) where->memory.control().leave(place);
+        // A forked child cannot use memory of a device, but may read that of the host.
+        if (is_device && process.is_here()) control().leave(place, where->memory.locks());
     }
 
     std::string key{};
     std::shared_ptr<region> where{};
-    std::unique_ptr<opened> foreign{};                // off the host
-    std::shared_ptr<process_watch const> exporter{};  // null when its end cannot be detected
+    std::unique_ptr<opened> foreign{};  // off the host
     std::uint64_t share = 0;
     process_mark process{};
     int place = -1;
@@ -60,25 +61,27 @@ struct mapping_entry {
     std::mutex recording{};
     std::shared_ptr<void> kept_by{};  // its own session, where it may never be closed: guarded by recording
 
-    std::size_t users = 0;  // from here on guarded by the cache
+    std::size_t users = 0;       // from here on guarded by the cache
+    std::uint64_t forked_at = 0;  // forks() when the first of the users came
     bool is_opening = true;
     bool is_current = true;  // found by its key
 
     [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
-    [[nodiscard]] bool is_attachable() const noexcept {
-        // mutant: ipc_exporter_alive
-        return control().is_open(share) && (exporter == nullptr || !exporter->has_ended());
+    [[nodiscard]] bool is_attachable() const noexcept { return where->memory.is_open(share); }
+    /// Whether a child that was forked meanwhile may read through its copy of the mapping.
+    [[nodiscard]] bool is_inherited() const noexcept {
+        return foreign == nullptr && forked_at != forks();  // mutant: ipc_fork_reads
     }
 };
 
-/// The mappings of a session by key. Up to a bound, the most recently used of the unused ones are kept.
+/// The mappings of a session by key. Up to two bounds, the most recently used of the unused ones are kept.
 class import_cache {
     using list = std::list<mapping_entry>;
 
    public:
     using handle = list::iterator;
 
-    explicit import_cache(std::size_t bound) noexcept : bound_{bound} {}
+    import_cache(std::size_t bound, std::uint64_t bytes) noexcept : bound_{bound}, most_bytes_{bytes} {}
 
     /// The mapping for `key`, made by `open(mapping_entry&)` when there is none; two threads that want the same one get
     /// the same.
@@ -94,16 +97,22 @@ class import_cache {
                 opened_.wait(lock);
                 continue;
             }
-            if (one.users++ == 0) used_.splice(used_.begin(), unused_, found->second);
+            if (one.users++ == 0) {
+                used_.splice(used_.begin(), unused_, found->second);
+                bytes_ -= one.description.allocation;
+                one.forked_at = forks();
+            }
             return found->second;
         }
         used_.emplace_front();
         auto const made = used_.begin();
         made->users = 1;
+        made->forked_at = forks();
         try {
             made->key = key;
             by_key_.emplace(key, made);
-            list doomed = take_closed();
+            list doomed;
+            take_closed(doomed);
             lock.unlock();
             doomed.clear();
             open(*made);
@@ -128,23 +137,29 @@ class import_cache {
         std::lock_guard const lock{mutex_};
         mapping_entry& one = *at;
         if (--one.users != 0) return;
-        bool const keep = one.is_current && bound_ != 0 && one.control().is_open(one.share);
-        if (!keep) {
+        bool const is_mine = one.is_current && one.process.is_here() && !one.is_inherited();
+        bool const has_room = bound_ != 0 && one.description.allocation <= most_bytes_;
+        if (bool const keep = is_mine && has_room && one.is_attachable(); !keep) {
             if (one.is_current) by_key_.erase(one.key);
             doomed.splice(doomed.begin(), used_, at);
             return;
         }
         unused_.splice(unused_.begin(), used_, at);
-        if (unused_.size() <= bound_) return;
-        by_key_.erase(unused_.back().key);
-        doomed.splice(doomed.begin(), unused_, std::prev(unused_.end()));
+        bytes_ += one.description.allocation;
+        while (unused_.size() > bound_ || bytes_ > most_bytes_) take(std::prev(unused_.end()), doomed);
+        if (unused_.size() > 1 && !unused_.back().is_attachable()) take(std::prev(unused_.end()), doomed);
     }
 
     void trim() noexcept {
         list doomed;
         std::lock_guard const lock{mutex_};
-        for (auto const& one : unused_) by_key_.erase(one.key);
-        doomed.swap(unused_);
+        while (!unused_.empty()) take(unused_.begin(), doomed);
+    }
+    /// Removes unused mappings of closed shares, which only keep the memory of their exporter allocated.
+    void drop_closed() noexcept {
+        list doomed;
+        std::lock_guard const lock{mutex_};
+        take_closed(doomed);  // mutant: ipc_drop_closed
     }
     /// Forgets all: what is in use dies with its users. For the child of a fork.
     void detach() noexcept {
@@ -153,6 +168,7 @@ class import_cache {
         by_key_.clear();
         for (auto& one : used_) one.is_current = false;
         doomed.swap(unused_);
+        bytes_ = 0;
     }
     [[nodiscard]] std::size_t size() const noexcept {
         std::lock_guard const lock{mutex_};
@@ -164,19 +180,18 @@ class import_cache {
     }
 
    private:
-    /// Removes unused mappings of closed shares, which would only keep the exporter's memory allocated.
-    [[nodiscard]] list take_closed() noexcept {
-        list closed;
-        for (auto at = unused_.begin(); at != unused_.end();) {
-            auto const one = at++;
-            if (one->is_attachable()) continue;
-            by_key_.erase(one->key);
-            closed.splice(closed.begin(), unused_, one);
-        }
-        return closed;
+    void take(handle unused, list& doomed) noexcept {
+        bytes_ -= unused->description.allocation;
+        by_key_.erase(unused->key);
+        doomed.splice(doomed.begin(), unused_, unused);
+    }
+    void take_closed(list& doomed) noexcept {
+        for (auto at = unused_.begin(); at != unused_.end();)
+            if (auto const one = at++; !one->is_attachable()) take(one, doomed);
     }
 
     std::size_t bound_;
+    std::uint64_t most_bytes_, bytes_ = 0;  // of unused_
     mutable std::mutex mutex_;
     std::condition_variable opened_;
     list used_, unused_;  // unused: the last used first

@@ -78,11 +78,11 @@ inline void make_segment(share_state& s, segment_name name, std::uint64_t alloca
     auto fresh = segment::create(m.name, bytes, allocation, where);
     try {
         s.where = std::make_shared<region>(std::move(fresh), allocation, access_mode::read_write);
-        s.session->regions().add(s.where, m.name);
     } catch (...) {
-        remove_name(m.name);
+        fresh.unlink(m.name);
         throw;
     }
+    s.session->regions().add(s.where);
 }
 
 /// Memory of the host where it lies, when it lies in a segment whose name still leads there, or that has its file.
@@ -181,9 +181,9 @@ template <class BackEnd>
                                                       std::source_location where) {
     tensor_view const v = tensor.view();
     auto const me = session->me(where);
-    session->sweep_once(me);  // mutant: ipc_sweep
+    session->sweep_once();  // mutant: ipc_sweep
     session->collect({});
-    segment_name const name{::geteuid(), me.pid_namespace, me.pid, me.start_time, fresh_id(share_api, where)};
+    segment_name const name{::geteuid(), me.pid_namespace, me.pid, fresh_id(share_api, where)};
     auto made = std::make_shared<share_state>();
     auto& s = *made;
     s.session = std::move(session);
@@ -212,10 +212,6 @@ template <class BackEnd>
     } else {
         fail_no_handles(v.device(), where);
     }
-    if (!s.control().publish(s.id, me))
-        fail(errc::out_of_memory, share_api,
-             message{"the segment has "} << control_page::max_shares << " open shares: close some, or share a copy",
-             where);
     s.session->add(made);
     s.is_open = true;
     unless_done.made = nullptr;

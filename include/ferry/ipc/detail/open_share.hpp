@@ -39,7 +39,8 @@ class attachment {
                 mapping_->kept_by = std::move(session_);  // mutant: ipc_captured_kept
                 return;
             }
-            mapping_->control().drop_reader(mapping_->place);
+            // The child has the place as well, and this process will not use it again.
+            if (!mapping_->is_inherited()) mapping_->control().drop_reader(mapping_->place);
         }
         session_->imports().release(mapping_);
     }
@@ -83,12 +84,9 @@ class attachment {
 inline segment_name check_origin(wire::descriptor const& d, wire::memory const& m, wire::origin const& me,
                                  std::source_location where) {
     auto const name = parse_segment_name(m.name);
-    if (!name || name->pid != d.from.pid || name->start_time != d.from.start_time ||  // mutant: ipc_name_origin
-        name->pid_namespace != d.from.pid_namespace)
+    if (!name)
         fail(errc::bad_descriptor, attach_api,
-             message{"memories[0].name is `"} << m.name.c_str() << "`, which is no name that its origin, process "
-                                              << d.from.pid << ", could have made",
-             where);
+             message{"memories[0].name is `"} << m.name.c_str() << "`, which is not the name of a segment", where);
     if (name->uid != ::geteuid())
         fail(errc::permission, attach_api,
              message{"user "} << name->uid << " shares this, and this process runs as " << std::uint64_t{::geteuid()}
@@ -130,17 +128,17 @@ template <class Open>
 /// Maps, or opens, what the descriptor names.
 template <class BackEnd>
 void open_import(mapping_entry& made, session_state& session, wire::descriptor const& d, segment_name const& name,
-                 wire::origin const& me, opening const& how, access_mode mode, BackEnd& b, std::source_location where) {
+                 opening const& how, access_mode mode, BackEnd& b, std::source_location where) {
     auto const& m = d.memories[0];
     bool const is_host = m.kind == wire::memory_kind::host_shared;
     made.share = name.id;
     made.process = process_mark::here();
     made.where = std::make_shared<region>(
         segment::open(m.name, is_host ? m.allocation : 0, m.id, mode, how.file, where), m.id, mode);
-    session.regions().add(made.where, m.name);
+    session.regions().add(made.where);
     made.description = m;
-    if (d.from.pid_namespace == me.pid_namespace && !(d.from == me)) made.exporter = session.watch(d.from);
-    made.place = made.control().enter(holder{me, d.from.pid_namespace != me.pid_namespace}, me.pid_namespace);
+    made.place = made.control().enter(made.where->memory.locks());
+    if (made.place == -1) fail(errc::out_of_memory, attach_api, message{"the kernel has no memory for a lock"}, where);
     if (!made.is_attachable()) fail_gone(m, "its exporter has closed it, or is gone", where);
     if (is_host || m.kind == wire::memory_kind::none) return;
     if constexpr (handle_back_end<BackEnd>) {
@@ -171,17 +169,16 @@ template <class BackEnd>
     auto const& m = d.memories[0];
     auto const me = session->me(where);
     auto const name = check_origin(d, m, me, where);
-    if (d.from == me) {
-        if (auto const own = session->find(name.id)) return alias(own, d, on, where);
-        if (m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none) {
-            auto const control = segment::open(m.name, 0, m.id, access_mode::read_write, -1, where);
-            if (!control.control().is_open(name.id)) fail_gone(m, "this process has closed it", where);
-            fail(
-                errc::same_process, attach_api,
-                message{
-                    "this process shares the memory itself, and handles open in other processes only: pass the session that shared it"},
-                where);
-        }
+    if (auto const own = session->find(name.id)) return alias(own, d, on, where);
+    bool const is_here = d.from.pid == me.pid && d.from.pid_namespace == me.pid_namespace;
+    if (is_here && m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none) {
+        if (!segment::open(m.name, 0, m.id, access_mode::read_write, -1, where).is_open(name.id))
+            fail_gone(m, "this process has closed it", where);
+        fail(
+            errc::same_process, attach_api,
+            message{
+                "this process shares the memory itself, and handles open in other processes only: pass the session that shared it"},
+            where);
     }
 
     bool const is_read_only = has(t.flags, flags::read_only);
@@ -189,7 +186,7 @@ template <class BackEnd>
     key << (is_read_only ? 'r' : 'w');
     if (how.where) key << int{static_cast<int>(how.where->type)} << ':' << how.where->id;
     auto const mapping = session->imports().acquire(key.c_str(), [&](mapping_entry& made) {
-        open_import(made, *session, d, name, me, how, is_read_only ? access_mode::read_only : access_mode::read_write,
+        open_import(made, *session, d, name, how, is_read_only ? access_mode::read_only : access_mode::read_write,
                     b, where);
     });
     attachment hold{session, mapping, on};

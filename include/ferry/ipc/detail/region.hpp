@@ -13,13 +13,12 @@
 #include <mutex>   // a session is thread-safe
 #include <string>  // names of segments
 #include <utility>
-#include <vector>  // as many names as shares
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 class region_map;
 
-/// A segment, the names that lead to it, and how it is mapped. Leaves its map when it dies.
+/// A segment, and how it is mapped. Leaves its map when it dies.
 struct region {
     region(segment s, std::uint64_t allocation_id, access_mode m) : memory{std::move(s)}, id{allocation_id}, mode{m} {}
     inline ~region();
@@ -27,16 +26,15 @@ struct region {
     segment memory;
     std::uint64_t id;
     access_mode mode;
-    std::vector<std::string> names{};  // guarded by the map
-    region_map* map = nullptr;         // outlives it
+    process_mark locked_by = process_mark::here();  // guarded by the map
+    region_map* map = nullptr;                      // outlives it
 };
 
 /// Where the regions of a session lie.
 class region_map {
    public:
-    void add(std::shared_ptr<region> const& r, std::string const& name) {
+    void add(std::shared_ptr<region> const& r) {
         std::lock_guard const lock{mutex_};
-        r->names.push_back(name);
         if (r->memory.size() == 0 || r->map != nullptr) return;
         by_address_.insert_or_assign(r->memory.data(), r);
         r->map = this;
@@ -44,10 +42,6 @@ class region_map {
     void remove(region const& r) noexcept {
         std::lock_guard const lock{mutex_};
         by_address_.erase(r.memory.data());
-    }
-    void remove_name(region& r, std::string const& name) noexcept {
-        std::lock_guard const lock{mutex_};
-        std::erase(r.names, name);
     }
     /// The region that holds all of the range; null when none does.
     [[nodiscard]] std::shared_ptr<region> find(byte_range const& wanted) const {
@@ -61,14 +55,14 @@ class region_map {
         bool const fits = inside <= found->memory.size() && wanted.length <= found->memory.size() - inside;
         return fits ? found : nullptr;
     }
-    /// Gives the region another name; false when none of those that it had leads there any more.
+    /// Gives the region another name; false when none is left.
     [[nodiscard]] bool link(region& r, std::string const& name) {
         std::lock_guard const lock{mutex_};
-        r.names.push_back(name);  // first: nothing may fail once the name is there
-        auto const leads = [&](std::string const& old) { return r.memory.link(old, name); };
-        if (std::any_of(r.names.begin(), r.names.end() - 1, leads)) return true;
-        r.names.pop_back();
-        return false;
+        if (!r.locked_by.is_here()) {  // a forked child shares the open file description of its parent
+            if (!r.memory.reopen_locks()) return false;
+            r.locked_by = process_mark::here();
+        }
+        return r.memory.link(name);
     }
 
    private:

@@ -36,8 +36,9 @@ inline void sleep_for(std::chrono::nanoseconds time) noexcept {
 
 class session_state : public std::enable_shared_from_this<session_state> {
    public:
-    explicit session_state(std::size_t unused_mappings, segment_kind segments = segment_kind::named) noexcept
-        : segments_{segments}, imports_{unused_mappings} {}
+    explicit session_state(std::size_t unused_mappings, std::uint64_t unused_bytes = 0,
+                           segment_kind segments = segment_kind::named) noexcept
+        : segments_{segments}, imports_{unused_mappings, unused_bytes} {}
 
     /// This process; after a fork the child's, which has shared nothing.
     [[nodiscard]] wire::origin me(std::source_location where) {
@@ -48,8 +49,6 @@ class session_state : public std::enable_shared_from_this<session_state> {
         process_ = process_mark::here();
         if (is_child) {
             shares_.clear();
-            watches_.clear();
-            last_watch_ = nullptr;
             first_condemned_ = nullptr;  // the parent's: never freed here
             is_swept_ = false;
             lock.unlock();
@@ -62,12 +61,12 @@ class session_state : public std::enable_shared_from_this<session_state> {
     // ---- exports ----
 
     /// Once for every process, before its first segment.
-    void sweep_once(wire::origin const& who) noexcept {
+    void sweep_once() noexcept {
         {
             std::lock_guard const lock{mutex_};
             if (std::exchange(is_swept_, true)) return;
         }
-        ipc::sweep(who);
+        ipc::sweep();
     }
     void add(std::shared_ptr<share_state> const& s) {
         std::lock_guard const lock{mutex_};
@@ -80,22 +79,22 @@ class session_state : public std::enable_shared_from_this<session_state> {
     }
 
     /// Ends new attaches. What importers may still use of device memory is condemned: it lives until they are gone.
-    void close(std::shared_ptr<share_state> const& s) noexcept {
-        if (!s->process.is_here() || !s->is_open.exchange(false)) return;  // mutant: ipc_fork_share
-        withdraw(*s);
+    /// False when its name stays.
+    bool close(std::shared_ptr<share_state> const& s) noexcept {
+        if (!s->process.is_here() || !s->is_open.exchange(false)) return true;  // mutant: ipc_fork_share
+        bool const is_removed = withdraw(*s);
         std::lock_guard const lock{mutex_};
-        if (s->handle == nullptr || !s->control().is_mapped()) return;  // mutant: ipc_condemned
+        if (s->handle == nullptr || !s->control().is_mapped(s->locks())) return is_removed;  // mutant: ipc_condemned
         s->self = s;
         s->next_condemned = std::exchange(first_condemned_, s.get());
+        return is_removed;
     }
-    /// Takes back the share, its name, and that the session knows it.
-    void withdraw(share_state& s) noexcept {
-        auto const& name = s.memory_description().name;
-        s.control().retract(s.id);
-        remove_name(name);
-        regions_.remove_name(*s.where, name);
+    /// Takes back the share, its name, and that the session knows it. False when the name stays.
+    bool withdraw(share_state& s) noexcept {
+        bool const is_removed = s.where->memory.unlink(s.memory_description().name);
         std::lock_guard const lock{mutex_};
         shares_.erase(s.id);
+        return is_removed;
     }
     void close_all() noexcept {
         for (;;) {
@@ -112,6 +111,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         }
     }
     std::size_t collect(std::chrono::nanoseconds limit) noexcept {
+        imports_.drop_closed();
         auto const end = deadline(limit);
         for (;;) {
             std::size_t const left = collect_once();
@@ -123,7 +123,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     // ---- allocations of shared_space ----
 
     void keep(std::shared_ptr<region> const& r, std::string const& name) {
-        regions_.add(r, name);
+        regions_.add(r);
         std::lock_guard const lock{mutex_};
         kept_.emplace(r->memory.data(), allocation{r, name, process_mark::here()});
     }
@@ -136,34 +136,16 @@ class session_state : public std::enable_shared_from_this<session_state> {
         kept_.erase(found);
         // mutant: ipc_fork_space
         if (!last.process.is_here()) return;  // the parent's name
-        remove_name(last.name);
-        regions_.remove_name(*last.where, last.name);
+        last.where->memory.unlink(last.name);
     }
 
     // ---- imports ----
-
-    /// One watch for all mappings of an exporter: a file descriptor each would be too many. The last one stays until
-    /// `trim`, so that mapping and unmapping one share after the other does not look the exporter up in /proc each
-    /// time.
-    [[nodiscard]] std::shared_ptr<process_watch const> watch(wire::origin const& exporter) {
-        std::lock_guard const lock{mutex_};
-        std::erase_if(watches_, [](auto const& w) { return w.second.expired(); });
-        auto& known = watches_[{exporter.pid, exporter.start_time}];
-        auto watching = known.lock();
-        if (watching == nullptr)
-            known = watching = std::make_shared<process_watch const>(exporter.pid, exporter.start_time);
-        return last_watch_ = watching;  // mutant: ipc_last_watch
-    }
 
     /// What data of the host is put into.
     [[nodiscard]] segment_kind segments() const noexcept { return segments_; }
     [[nodiscard]] region_map& regions() noexcept { return regions_; }
     [[nodiscard]] import_cache& imports() noexcept { return imports_; }
-    void trim() noexcept {
-        imports_.trim();
-        std::lock_guard const lock{mutex_};
-        last_watch_ = nullptr;  // mutant: ipc_last_watch_trim
-    }
+    void trim() noexcept { imports_.trim(); }
     /// Open shares, mappings, unused mappings, condemned shares.
     [[nodiscard]] std::array<std::size_t, 4> counts() const noexcept {
         std::lock_guard const lock{mutex_};
@@ -187,7 +169,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
             if (!process_.is_here()) return 0;
             for (auto** at = &first_condemned_; *at != nullptr;) {
                 share_state* const one = *at;
-                if (one->control().is_mapped()) {  // mutant: ipc_collect
+                if (one->control().is_mapped(one->locks())) {  // mutant: ipc_collect
                     ++left;
                     at = &one->next_condemned;
                 } else {
@@ -210,8 +192,6 @@ class session_state : public std::enable_shared_from_this<session_state> {
     bool is_swept_ = false;
     std::map<std::uint64_t, std::weak_ptr<share_state>> shares_;
     share_state* first_condemned_ = nullptr;
-    std::map<std::pair<std::uint32_t, std::uint64_t>, std::weak_ptr<process_watch const>> watches_;
-    std::shared_ptr<process_watch const> last_watch_;
     region_map regions_;
     std::map<void const*, allocation, std::less<>> kept_;
     import_cache imports_;  // these two last: their regions leave the map when they die

@@ -60,6 +60,7 @@ struct share_state {
     share_state* next_condemned = nullptr;
 
     [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
+    [[nodiscard]] int locks() const noexcept { return where->memory.locks(); }
     [[nodiscard]] wire::memory const& memory_description() const noexcept { return description.memories[0]; }
     /// Of the tensor; of a column: its bytes.
     [[nodiscard]] wire::tensor const& layout() const noexcept {

@@ -1,0 +1,56 @@
+// ferry: locks on bytes of a segment. The kernel keeps the lock of an open file description (OFD) until its last
+// descriptor and its last mapping are gone, in forked children as well, and shows it in every namespace.
+#pragma once
+
+#include <ferry/config.hpp>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+
+/// The byte that the exporter of a share or allocation locks until it closes it.
+[[nodiscard]] constexpr off_t share_byte(std::uint64_t id) noexcept {
+    constexpr auto first = std::uint64_t{1} << 62;  // beyond all data
+    return static_cast<off_t>(first | (id & (first - 1)));
+}
+
+/// Locks one byte for an open file description, or unlocks it. Never waits.
+/// \param file  any descriptor of it
+/// \param type  F_WRLCK, F_RDLCK or F_UNLCK
+/// \param at    the byte
+/// \return      false when another description has a conflicting lock
+inline bool lock(int file, short type, off_t at) noexcept {
+    struct flock l = {};
+    l.l_type = type;
+    l.l_whence = SEEK_SET;
+    l.l_start = at;
+    l.l_len = 1;
+    return ::fcntl(file, F_OFD_SETLK, &l) == 0;
+}
+
+/// Returns whether another open file description has locked one of the bytes.
+/// \param file   any descriptor
+/// \param at     the first byte
+/// \param count  number of bytes
+[[nodiscard]] inline bool is_locked(int file, off_t at, off_t count = 1) noexcept {
+    struct flock l = {};
+    l.l_type = F_WRLCK;
+    l.l_whence = SEEK_SET;
+    l.l_start = at;
+    l.l_len = count;
+    return ::fcntl(file, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
+/// Opens the file of a descriptor again: the result has an open file description, and thus locks, of its own.
+/// \return  -1 with errno when it cannot be opened
+[[nodiscard]] inline int reopen(int file) noexcept {
+    char path[32];
+    std::snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    return ::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+}
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
