@@ -54,6 +54,7 @@ enum class errc : int {
     bad_descriptor,        ///< a descriptor that is malformed, of another version, or out of bounds
     bad_column,            ///< a column whose type, lengths, buffers or values are inconsistent
     foreign_exception,     ///< an exception that is not a ferry::error; only catch_into and try_from_python report it
+    busy,                  ///< shared memory to be frozen that is mapped with write access
 };
 
 /// Returns the name of an error code.
@@ -100,7 +101,7 @@ enum class errc : int {
                                      "permission",
                                      "bad_descriptor",
                                      "bad_column",
-                                     "foreign_exception"};
+                                     "foreign_exception", "busy"};
     auto const i = static_cast<std::size_t>(code);
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }

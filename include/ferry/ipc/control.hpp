@@ -66,13 +66,27 @@ class control_page {
         if (place >= 0) places_[place].readers.fetch_sub(1);
     }
 
+    // ---- importers that cannot write the page, because the segment is sealed ----
+
+    /// Locks a byte for as long as a mapping is used. Without a free one, two importers count as one.
+    /// \param file  the file through which the segment is mapped
+    /// \return      index of the byte, or -1: the kernel has no memory for a lock
+    [[nodiscard]] static int begin_reading(int file) noexcept {
+        int place = 0;
+        while (place < max_importers - 1 && detail::is_locked(file, sealed_byte_of(place))) ++place;
+        return detail::lock(file, F_RDLCK, sealed_byte_of(place)) ? place : -1;
+    }
+    static void end_reading(int place, int file) noexcept { detail::lock(file, F_UNLCK, sealed_byte_of(place)); }
+
     /// Returns whether any importer, or a forked child of one, has the segment mapped.
     [[nodiscard]] bool is_mapped(int file) const noexcept {
         return detail::is_locked(file, byte_of(0), max_importers + 1);
     }
-    /// Returns the number of tensors that importers, or forked children of them, hold.
+    /// Returns the number of tensors that importers, or forked children of them, hold; of those that cannot write the
+    /// page, the number of mappings with tensors.
     [[nodiscard]] std::uint64_t readers(int file) const noexcept {
-        std::uint64_t sum = detail::is_locked(file, byte_of(max_importers));
+        std::uint64_t sum = detail::is_locked(file, byte_of(max_importers)) +
+                            detail::count_locked(file, sealed_byte_of(0), max_importers);
         for (int i = 0; i < max_importers; ++i)
             if (auto const n = places_[i].readers.load(); n != 0 && is_taken(i, file)) sum += n;
         return sum;
@@ -112,6 +126,7 @@ class control_page {
     };
 
     [[nodiscard]] static constexpr off_t byte_of(int place) noexcept { return 1 + place; }
+    [[nodiscard]] static constexpr off_t sealed_byte_of(int place) noexcept { return 2 + max_importers + place; }
     [[nodiscard]] static bool is_taken(int place, int file) noexcept {
         return detail::is_locked(file, byte_of(place));  // mutant: ipc_dead_holders
     }

@@ -45,12 +45,28 @@ inline bool lock(int file, short type, off_t at) noexcept {
     return ::fcntl(file, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 }
 
+/// Returns how many of some bytes other open file descriptions have locked.
+/// \param file   any descriptor
+/// \param at     the first byte
+/// \param count  number of bytes
+[[nodiscard]] inline std::uint64_t count_locked(int file, off_t at, off_t count) noexcept {
+    struct flock l = {};
+    l.l_type = F_WRLCK;
+    l.l_whence = SEEK_SET;
+    l.l_start = at;
+    l.l_len = count;
+    if (count <= 0 || ::fcntl(file, F_OFD_GETLK, &l) != 0 || l.l_type == F_UNLCK || l.l_start < at) return 0;
+    return 1 + count_locked(file, at, l.l_start - at) + count_locked(file, l.l_start + 1, at + count - l.l_start - 1);
+}
+
 /// Opens the file of a descriptor again: the result has an open file description, and thus locks, of its own.
-/// \return  -1 with errno when it cannot be opened
-[[nodiscard]] inline int reopen(int file) noexcept {
+/// \param file    the descriptor
+/// \param access  O_RDWR, or O_RDONLY, with which only read locks are possible
+/// \return        -1 with errno when it cannot be opened
+[[nodiscard]] inline int reopen(int file, int access = O_RDWR) noexcept {
     char path[32];
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    return ::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    return ::open(path, access | O_CLOEXEC | O_NONBLOCK);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

@@ -61,6 +61,13 @@ class session {
     /// Closes all open shares. For the end of a process: otherwise their names would remain until the next exporter
     /// starts.
     void close_all() noexcept { state_->close_all(); }
+    /// Returns whether no process can write the memory of a tensor any more, from the seals of its file. Such memory of
+    /// an exporter that is not trusted can be validated in place; other shared memory must be copied first.
+    /// \param v  a tensor in host memory that this session shares or has attached
+    [[nodiscard]] bool sealed(tensor_view const& v) const {
+        auto const found = state_->regions().find(range_of(v));
+        return found != nullptr && found->memory.is_frozen();
+    }
     /// Returns the current counts.
     [[nodiscard]] session_counts counts() const noexcept {
         auto const c = state_->counts();

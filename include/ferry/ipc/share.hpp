@@ -28,6 +28,9 @@ struct share_options {
     copy_policy copy{};
     /// Stream on which the data is ready. Default for an array: that of its adapter.
     stream_token ready_on{};
+    /// Shares host memory in an anonymous segment read-only, and seals it: no process, including this one, can write
+    /// it any more, and `session::sealed` is true in importers.
+    bool freeze = false;
 };
 
 /// Shares a tensor with other processes of this user.
@@ -48,7 +51,8 @@ struct share_options {
 /// \param where    source location for errors
 /// \return         the share, with the descriptor for other processes
 /// \throws error  errc::copy_needed, not_exportable, no_backend, out_of_memory, permission, unsupported_platform,
-///                consumed, stream; errors of the back end
+///                consumed, stream; errors of the back end; with `freeze`, errc::busy: a process has the memory mapped
+///                with write access, and errc::argument: it is not in an anonymous segment
 /// \throws std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
@@ -58,7 +62,8 @@ template <class BackEnd = host_back_end const&>
         detail::fail(errc::consumed, "ferry::ipc::share",
                      message{"the managed_tensor holds nothing: it was moved from or released"}, where);
     return detail::share_access::wrap(detail::make_share(
-        std::move(tensor), detail::session_access::state(options.session), options.copy, options.ready_on, b, where));
+        std::move(tensor), detail::session_access::state(options.session), options.copy, options.freeze,
+        options.ready_on, b, where));
 }
 
 /// Shares an array of any library.

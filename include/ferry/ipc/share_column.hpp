@@ -102,7 +102,7 @@ template <class Column, class BackEnd = host_back_end const&>
             static_cast<void const*>(part.begin), dtype_of<std::uint8_t>, {&part.bytes, 1}, {}, source.device()});
     auto made = detail::make_share(std::move(bytes), std::move(session),
                                    // mutant: ipc_column_ready
-                                   is_fresh ? copy_policy::if_needed : options.copy, on, b, where);
+                                   is_fresh ? copy_policy::if_needed : options.copy, options.freeze, on, b, where);
     shared result = detail::share_access::wrap(made);  // closes the share if a later statement throws
     made->copied = made->copied || (is_fresh && part.bytes != 0);
     made->arena = std::get<wire::tensor>(made->description.root);

@@ -1,4 +1,5 @@
 // ferry: segments of POSIX shared memory: a control page and, for tensors in host memory, the data after it.
+// length: one object, whose functions depend on its files.
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -58,15 +59,18 @@ namespace detail {
     fail(code, api, text, where);
 }
 
-[[nodiscard]] inline unique_fd reopened(unique_fd const& file, std::string const& name, char const* api,
+[[nodiscard]] inline unique_fd reopened(unique_fd const& file, int access, std::string const& name, char const* api,
                                         std::source_location where) {
-    unique_fd own{reopen(file.get())};
+    unique_fd own{reopen(file.get(), access)};
     if (!own) fail_system(errno == ENOENT ? ENOSYS : errno, "open(/proc/self/fd)", name, api, where);
     return own;
 }
 
 /// Seals of an anonymous segment: no process can remove pages that importers map.
 inline constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
+
+/// Seals of an anonymous segment that importers cannot write: those of a frozen one exclude all writes.
+inline constexpr int no_new_writers = 0x10, no_writers = no_new_writers | F_SEAL_WRITE;  // F_SEAL_FUTURE_WRITE: 5.1
 
 /// Size of the control page, a multiple of the page size, so that the data is page-aligned.
 [[nodiscard]] inline std::size_t page_bytes() noexcept {
@@ -135,10 +139,10 @@ class segment {
             else if (number != EINTR) detail::fail_system(number, "posix_fallocate", name, api, where);
         }
         // mutant: ipc_anonymous_sealed
-        if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, detail::fixed_size | F_SEAL_SEAL) != 0)
+        if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, detail::fixed_size) != 0)
             detail::fail_system(errno, "fcntl(F_ADD_SEALS)", name, api, where);
         segment made;
-        if (is_anonymous) made.handout_ = std::exchange(f, detail::reopened(f, name, api, where));
+        if (is_anonymous) made.handout_ = std::exchange(f, detail::reopened(f, O_RDWR, name, api, where));
         made.map(std::move(f), total, access_mode::read_write, name, api, where);
         // Maps the pages at once, which takes a third of the time of page faults at the first writes. Fails without an
         // effect before Linux 5.14.
@@ -149,7 +153,7 @@ class segment {
         return made;
     }
 
-    /// Opens a segment of this user and maps it. The control page is always writable.
+    /// Opens a segment of this user and maps it. The control page is writable unless `is_sealed`.
     /// \param name   its name
     /// \param bytes  size of the data that must exist
     /// \param id     identifies the allocation
@@ -158,8 +162,9 @@ class segment {
     /// \param where  source location for errors
     /// \return       the segment, mapped
     /// \throws error  errc::exporter_gone: the name does not exist; errc::permission: owned by another user, accessible
-    ///                to others, or anonymous without its file or with a size that is not sealed; errc::bad_descriptor:
-    ///                smaller than `bytes`; errc::stale_handle: it holds another allocation; errc::out_of_memory
+    ///                to others, anonymous without its file or with a size that is not sealed, or sealed against the
+    ///                writes that `mode` asks for; errc::bad_descriptor: smaller than `bytes`; errc::stale_handle: it
+    ///                holds another allocation; errc::out_of_memory
     [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::uint64_t id, access_mode mode,
                                       int file = -1, std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";
@@ -204,7 +209,13 @@ class segment {
                                                               << " has " << std::int64_t{facts.st_size}
                                                               << " with its control page",
                          where);
-        if (is_anonymous) opened.handout_ = std::exchange(f, detail::reopened(f, name, api, where));
+        opened.is_sealed_ = is_anonymous && (seals & detail::no_writers) != 0;
+        if (opened.is_sealed_ && mode == access_mode::read_write)
+            detail::fail(errc::permission, api,
+                         message{"the segment "} << name.c_str() << " is sealed against writes: attach it read-only",
+                         where);
+        int const access = opened.is_sealed_ ? O_RDONLY : O_RDWR;
+        if (is_anonymous) opened.handout_ = std::exchange(f, detail::reopened(f, access, name, api, where));
         opened.map(std::move(f), static_cast<std::size_t>(total), mode, name, api, where);
         if (!opened.control().is_valid(id))
             detail::fail(errc::stale_handle, api,
@@ -242,7 +253,7 @@ class segment {
     [[nodiscard]] bool link(std::string const& name) const noexcept {
         auto const parts = parse_segment_name(name);
         auto const byte = detail::share_byte(parts ? parts->id : 0);
-        if (!detail::lock(locks(), F_WRLCK, byte)) return false;  // before the name appears: see sweep
+        if (!detail::lock(locks(), F_RDLCK, byte)) return false;  // before the name appears: see sweep
         if (detail::is_anonymous(name)) return true;
         message const self = message{"/proc/self/fd/"} << file_.get();
         message const path = detail::path_of(name);
@@ -260,6 +271,29 @@ class segment {
         detail::lock(locks(), F_UNLCK, detail::share_byte(parts ? parts->id : 0));  // mutant: ipc_retract
         return detail::is_anonymous(name) || ::unlink(detail::path_of(name).c_str()) == 0 || errno == ENOENT;
     }
+    /// Seals an anonymous segment, so that no process maps it with write access from now on. Writable mappings remain.
+    /// No effect on a named one, or before Linux 5.1.
+    void seal() const noexcept { static_cast<void>(::fcntl(file(), F_ADD_SEALS, detail::no_new_writers)); }
+    /// Makes this mapping of an anonymous segment read-only, at the same address, and seals its data for ever.
+    /// \return  false, with errno, when it cannot be sealed; EBUSY: it is mapped with write access elsewhere
+    [[nodiscard]] bool freeze() const noexcept {
+        unique_fd const reader{detail::reopen(file(), O_RDONLY)};
+        if (!reader || ::mmap(base_, bytes_, PROT_READ, MAP_SHARED | MAP_FIXED, reader.get(), 0) == MAP_FAILED)
+            return false;
+        if (::fcntl(file(), F_ADD_SEALS, F_SEAL_WRITE) == 0) return true;
+        int const number = errno;
+        static_cast<void>(::mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, locks(), 0));
+        errno = number;
+        return false;
+    }
+    /// Returns whether no process can write the data any more.
+    [[nodiscard]] bool is_frozen() const noexcept {
+        int const seals = handout_ ? ::fcntl(file(), F_GET_SEALS) : 0;
+        return seals > 0 && (seals & F_SEAL_WRITE) != 0;
+    }
+    /// Returns whether the control page is mapped read-only, because the segment was sealed when it was opened.
+    [[nodiscard]] bool is_sealed() const noexcept { return is_sealed_; }
+
     /// Returns whether another open file description has locked the byte of a share: whether the share is open.
     [[nodiscard]] bool is_open(std::uint64_t id) const noexcept {
         return detail::is_locked(locks(), detail::share_byte(id));
@@ -271,16 +305,18 @@ class segment {
         std::swap(bytes_, other.bytes_);
         std::swap(file_, other.file_);
         std::swap(handout_, other.handout_);
+        std::swap(is_sealed_, other.is_sealed_);
     }
     void map(unique_fd f, std::size_t total, access_mode mode, std::string const& name, char const* api,
              std::source_location where) {
-        void* const at = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, f.get(), 0);
+        int const access = is_sealed_ ? PROT_READ : PROT_READ | PROT_WRITE;
+        void* const at = ::mmap(nullptr, total, access, MAP_SHARED, f.get(), 0);
         if (at == MAP_FAILED) detail::fail_system(errno, "mmap", name, api, where);
         base_ = at;
         bytes_ = total;
         file_ = std::move(f);
         // mutant: ipc_read_only
-        if (mode == access_mode::read_only && size() != 0 && ::mprotect(data(), size(), PROT_READ) != 0)
+        if (mode == access_mode::read_only && !is_sealed_ && size() != 0 && ::mprotect(data(), size(), PROT_READ) != 0)
             detail::fail_system(errno, "mprotect", name, api, where);
     }
 
@@ -288,6 +324,7 @@ class segment {
     std::size_t bytes_ = 0;
     unique_fd file_{};     // its open file description has the locks of this mapping
     unique_fd handout_{};  // of an anonymous segment, without locks
+    bool is_sealed_ = false;
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -56,7 +56,8 @@ TEST_CASE("the names of error codes are distinct") {
                      {errc::permission, "permission"},
                      {errc::bad_descriptor, "bad_descriptor"},
                      {errc::bad_column, "bad_column"},
-                     {errc::foreign_exception, "foreign_exception"}};
+                     {errc::foreign_exception, "foreign_exception"},
+                     {errc::busy, "busy"}};
     CHECK(std::string{name(errc{static_cast<int>(std::size(all))})} == "unknown");  // the list above is all of them
     for (auto const& [code, text] : all) CHECK(std::string{name(code)} == text);
     CHECK(std::string{name(errc{-1})} == "unknown");

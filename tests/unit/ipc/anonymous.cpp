@@ -5,6 +5,7 @@
 
 #include <support/fails.hpp>
 #include <support/ipc.hpp>
+#include <support/process.hpp>
 #include <support/random_columns.hpp>
 #include <support/sim_space.hpp>
 
@@ -157,6 +158,92 @@ TEST_CASE("read-only anonymous segments are mapped read-only, and columns are sh
     int const file = c.file();
     auto const again = ferry::ipc::attach_column(c.descriptor(), {.files = {&file, 1}});
     CHECK(support::shown(again) == support::shown(c.column()));
+}
+
+TEST_CASE("no importer can write a read-only anonymous segment, and its readers are counted") {
+    session exporter{anonymous}, importer;
+    ferry::ipc::shared_space const space{exporter};
+    shared s = share(tensor({3}, flags::read_only), {.session = &exporter});
+    auto const writes = [](int file) {
+        void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (page != MAP_FAILED) ::munmap(page, 4096);
+        return page != MAP_FAILED || ::pwrite(file, "x", 1, 0) == 1;
+    };
+    CHECK_FALSE(writes(s.file()));
+    auto forged = s.descriptor();
+    std::get<ferry::wire::tensor>(forged.root).flags = flags::none;
+    support::fails(errc::permission, [&] { static_cast<void>(attach_by(s.file(), forged)); }, {"read-only"});
+    {
+        auto const a = attach_by(s.file(), s.descriptor(), &importer), b = attach_by(s.file(), s.descriptor());
+        CHECK(s.readers() == 2);  // mappings
+        CHECK_FALSE(importer.sealed(a.view()));  // its exporter can write
+    }
+    CHECK(s.wait_for_readers({}));
+    CHECK(importer.counts().unused == 1);
+    {
+        auto const a = attach_by(s.file(), s.descriptor(), &importer);
+        CHECK(s.readers() == 1);
+        support::process child{[&](support::talk to) { return to.hear() == 'e' && values(a)[2] == 2 ? 0 : 1; }};
+        CHECK(s.readers() == 1);
+        child.say('e');
+        CHECK(child.wait() == 0);
+    }
+    CHECK(s.wait_for_readers({}));
+    auto a = attach_by(s.file(), s.descriptor(), &importer);
+    support::process child{[&](support::talk to) { return to.hear() == 'e' && values(a)[2] == 2 ? 0 : 1; }};
+    auto again = share(std::move(a), {.session = &importer, .copy = ferry::copy_policy::never});
+    CHECK(values(attach_by(again.file(), again.descriptor())) == std::vector<float>{0, 1, 2});
+    again = {};
+    CHECK_FALSE(s.wait_for_readers({}));  // the child reads
+    child.say('e');
+    CHECK(child.wait() == 0);
+    CHECK(s.wait_for_readers({}));
+
+    shared const writable = share(tensor({3}), {.session = &exporter});
+    CHECK(writes(writable.file()));
+    shared const part = share(support::restrided(writable.tensor(), 0, {2}, {1}), {.session = &exporter});
+    CHECK_FALSE(part.copied());
+    shared const other = share(support::restrided(s.tensor(), 0, {2}, {1}), {.session = &exporter});
+    CHECK(other.descriptor().memories[0].name != s.descriptor().memories[0].name);
+}
+
+TEST_CASE("frozen memory cannot be written by any process, and is not frozen while one can") {
+    session exporter{anonymous}, importer;
+    ferry::ipc::share_options const frozen{.session = &exporter, .freeze = true};
+    shared const s = share(tensor({3000}), frozen);
+    CHECK(s.view().is_read_only());
+    auto const a = attach_by(s.file(), s.descriptor(), &importer);
+    CHECK(values(a)[2999] == 2999);
+    CHECK(importer.sealed(a.view()));
+    CHECK(exporter.sealed(s.view()));
+    for (auto const* const p : {a.view().data(), s.view().data()})
+        CHECK(support::faults([&] { *static_cast<float volatile*>(const_cast<void*>(p)) = 1; }));
+    CHECK(values(s.tensor())[0] == 0);
+
+    shared const open = share(tensor({3}), {.session = &exporter});
+    auto t = attach_by(open.file(), open.descriptor());
+    support::fails(errc::busy, [&] { static_cast<void>(share(open.tensor(), frozen)); }, {"drop"});
+    CHECK_FALSE(exporter.sealed(open.view()));
+    *static_cast<float*>(open.view().writable_data()) = 5;  // as before
+    CHECK(values(t)[0] == 5);
+    {
+        auto const b = attach_by(open.file(), open.descriptor(), &importer);
+        support::fails(errc::busy, [&] { static_cast<void>(share(attach(open.descriptor(), {.session = &importer}),
+                                                                 {.session = &importer, .freeze = true})); });
+    }
+    importer.trim();
+    t = {};
+    shared const late = share(open.tensor(), frozen);
+    CHECK_FALSE(late.copied());
+    CHECK(values(attach_by(late.file(), late.descriptor()))[0] == 5);
+    support::fails(errc::permission, [&] { static_cast<void>(attach_by(open.file(), open.descriptor())); });
+
+    support::fails(errc::argument, [] { static_cast<void>(share(tensor({3}), {.freeze = true})); }, {"segments"});
+    auto const numbers = std::make_shared<std::vector<float> const>(std::vector<float>{1, 2, 3});
+    ferry::column_buffer const buffers[] = {{}, {numbers->data(), 12}};
+    shared const c = share(ferry::make_column({.format = "f", .length = 3, .buffers = buffers}, numbers), frozen);
+    CHECK(exporter.sealed(c.view()));
+    CHECK_FALSE(session{}.sealed(c.view()));
 }
 
 TEST_CASE("anonymous segments leave no file descriptor and no mapping") {

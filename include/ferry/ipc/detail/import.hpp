@@ -68,6 +68,20 @@ struct mapping_entry {
 
     [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
     [[nodiscard]] bool is_attachable() const noexcept { return where->memory.is_open(share); }
+    /// The first tensor came, the last one went. Only where the page cannot be written: see control_page.
+    void begin_reading() noexcept {
+        if (where->memory.is_sealed()) place = control_page::begin_reading(where->memory.locks());
+    }
+    void end_reading() noexcept {
+        if (where->memory.is_sealed() && place >= 0) control_page::end_reading(place, where->memory.locks());
+    }
+    /// A tensor came or went.
+    void add_reader() const noexcept {
+        if (!where->memory.is_sealed()) control().add_reader(place);
+    }
+    void drop_reader() const noexcept {
+        if (!where->memory.is_sealed()) control().drop_reader(place);
+    }
     /// Whether a child that was forked meanwhile may read through its copy of the mapping.
     [[nodiscard]] bool is_inherited() const noexcept {
         return foreign == nullptr && forked_at != forks();  // mutant: ipc_fork_reads
@@ -101,6 +115,7 @@ class import_cache {
                 used_.splice(used_.begin(), unused_, found->second);
                 bytes_ -= one.description.allocation;
                 one.forked_at = forks();
+                one.begin_reading();
             }
             return found->second;
         }
@@ -137,9 +152,10 @@ class import_cache {
         std::lock_guard const lock{mutex_};
         mapping_entry& one = *at;
         if (--one.users != 0) return;
-        bool const is_mine = one.is_current && one.process.is_here() && !one.is_inherited();
+        bool const is_mine = one.process.is_here() && !one.is_inherited();
+        if (is_mine) one.end_reading();
         bool const has_room = bound_ != 0 && one.description.allocation <= most_bytes_;
-        if (bool const keep = is_mine && has_room && one.is_attachable(); !keep) {
+        if (bool const keep = is_mine && one.is_current && has_room && one.is_attachable(); !keep) {
             if (one.is_current) by_key_.erase(one.key);
             doomed.splice(doomed.begin(), used_, at);
             return;

@@ -91,6 +91,10 @@ inline void make_segment(share_state& s, segment_name name, std::uint64_t alloca
     auto found = s.session->regions().find(range);
     if (found == nullptr) return false;
     auto& m = s.description.memories[0];
+    auto t = layout_of(v);
+    t.byte_offset = range.first;
+    if (found->mode == access_mode::read_only || found->memory.is_frozen()) t.flags |= flags::read_only;
+    if (!s.session->regions().prepare(*found, has(t.flags, flags::read_only), s.is_frozen)) return false;
     if (found->memory.file() >= 0) name.kind = segment_kind::anonymous;
     m.name = to_string(name);
     if (!s.session->regions().link(*found, m.name)) return false;
@@ -100,9 +104,6 @@ inline void make_segment(share_state& s, segment_name name, std::uint64_t alloca
     m.allocation = s.where->memory.size();
     m.offset = static_cast<std::uint64_t>(range.begin - s.where->memory.data());
     m.length = range.length;
-    auto t = layout_of(v);
-    t.byte_offset = range.first;
-    if (s.where->mode == access_mode::read_only) t.flags |= flags::read_only;
     s.description.root = std::move(t);
     s.data = ferry::detail::untyped_data(v);
     return true;
@@ -126,7 +127,26 @@ void share_copied(share_state& s, segment_name const& name, tensor_view const& v
     s.data = v.is_empty() ? nullptr : s.where->memory.data();
     s.copied = !v.is_empty();
     copy_compact(s.data, cpu, t, unique, v, b, on, where);
+    // mutant: ipc_sealed
+    static_cast<void>(s.session->regions().prepare(*s.where, has(t.flags, flags::read_only), s.is_frozen));
     s.description.root = std::move(t);
+}
+
+/// Ends all writes to the memory of a share.
+inline void freeze(share_state const& s, std::source_location where) {
+    auto const& memory = s.where->memory;
+    if (memory.is_frozen() || (memory.size() == 0 && s.handle == nullptr)) return;
+    if (memory.file() < 0)
+        fail(errc::argument, share_api,
+             message{"only anonymous segments of the host are frozen: set session_options::segments"}, where);
+    // A sealed mapping that freeze has dropped cannot be made again: not if a forked child may have it.
+    bool const can_try = s.where->shared_as == region::use::writable ||
+                         (s.where->shared_as == region::use::sealed && s.where->forked_at == forks());
+    if (can_try && memory.freeze()) return;
+    if (can_try && errno != EBUSY)
+        fail_system(errno, "fcntl(F_SEAL_WRITE)", s.memory_description().name, share_api, where);
+    fail(errc::busy, share_api, message{"the memory is mapped with write access: drop those tensors, or share a copy"},
+         where);
 }
 
 /// Memory of a device, by the handles of a back end.
@@ -177,9 +197,9 @@ void share_exported(share_state& s, segment_name const& name, tensor_view v, cop
 
 template <class BackEnd>
 [[nodiscard]] std::shared_ptr<share_state> make_share(managed_tensor&& tensor, std::shared_ptr<session_state> session,
-                                                      copy_policy copy, stream_token on, BackEnd& b,
+                                                      copy_policy copy, bool is_frozen, stream_token on, BackEnd& b,
                                                       std::source_location where) {
-    tensor_view const v = tensor.view();
+    tensor_view const v = is_frozen ? tensor.view().as_read_only() : tensor.view();
     auto const me = session->me(where);
     session->sweep_once();  // mutant: ipc_sweep
     session->collect({});
@@ -189,6 +209,7 @@ template <class BackEnd>
     s.session = std::move(session);
     s.id = name.id;
     s.process = process_mark::here();
+    s.is_frozen = is_frozen;
     s.description.from = me;
     s.description.memories.emplace_back();
     struct undo {
@@ -213,6 +234,7 @@ template <class BackEnd>
         fail_no_handles(v.device(), where);
     }
     s.session->add(made);
+    if (s.is_frozen) freeze(s, where);
     s.is_open = true;
     unless_done.made = nullptr;
     if (!s.copied) s.owner = std::move(tensor);

@@ -26,7 +26,7 @@ class attachment {
    public:
     attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, stream_token on) noexcept
         : session_{std::move(session)}, mapping_{mapping}, on_{on} {
-        if (mapping_->process.is_here()) mapping_->control().add_reader(mapping_->place);
+        if (mapping_->process.is_here()) mapping_->add_reader();
     }
     attachment(attachment&& other) noexcept = default;
     attachment& operator=(attachment&&) = delete;
@@ -40,7 +40,7 @@ class attachment {
                 return;
             }
             // The child has the place as well, and this process will not use it again.
-            if (!mapping_->is_inherited()) mapping_->control().drop_reader(mapping_->place);
+            if (!mapping_->is_inherited()) mapping_->drop_reader();
         }
         session_->imports().release(mapping_);
     }
@@ -137,7 +137,9 @@ void open_import(mapping_entry& made, session_state& session, wire::descriptor c
         segment::open(m.name, is_host ? m.allocation : 0, m.id, mode, how.file, where), m.id, mode);
     session.regions().add(made.where);
     made.description = m;
-    made.place = made.control().enter(made.where->memory.locks());
+    made.where->shared_as = region::use::imported;
+    if (made.where->memory.is_sealed()) made.begin_reading();
+    else made.place = made.control().enter(made.where->memory.locks());
     if (made.place == -1) fail(errc::out_of_memory, attach_api, message{"the kernel has no memory for a lock"}, where);
     if (!made.is_attachable()) fail_gone(m, "its exporter has closed it, or is gone", where);
     if (is_host || m.kind == wire::memory_kind::none) return;

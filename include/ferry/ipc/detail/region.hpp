@@ -26,7 +26,9 @@ struct region {
     segment memory;
     std::uint64_t id;
     access_mode mode;
-    process_mark locked_by = process_mark::here();  // guarded by the map
+    std::uint64_t forked_at = forks();
+    process_mark locked_by = process_mark::here();  // guarded by the map, like the next one
+    enum class use : std::uint8_t { none, writable, sealed, imported } shared_as = use::none;
     region_map* map = nullptr;                      // outlives it
 };
 
@@ -54,6 +56,17 @@ class region_map {
         auto const inside = static_cast<std::size_t>(wanted.begin - found->memory.data());
         bool const fits = inside <= found->memory.size() && wanted.length <= found->memory.size() - inside;
         return fits ? found : nullptr;
+    }
+    /// Prepares the region for a share. A region that this process made, and has never shared writable, is sealed
+    /// for a read-only share; false: it is sealed, and the share is writable.
+    /// To be frozen: it is sealed later, in one step.
+    [[nodiscard]] bool prepare(region& r, bool is_read_only, bool will_be_frozen) {
+        std::lock_guard const lock{mutex_};
+        if (r.shared_as == region::use::imported) return true;
+        if (r.shared_as != region::use::writable && is_read_only && !will_be_frozen) r.memory.seal();
+        if (r.shared_as == region::use::none)
+            r.shared_as = is_read_only ? region::use::sealed : region::use::writable;
+        return is_read_only || r.shared_as == region::use::writable;
     }
     /// Gives the region another name; false when none is left.
     [[nodiscard]] bool link(region& r, std::string const& name) {

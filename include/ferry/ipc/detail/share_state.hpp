@@ -54,6 +54,7 @@ struct share_state {
     std::uint64_t id = 0;  // of this share, as in its name
     process_mark process{};  // that may close it: not a forked child
     bool copied = false;
+    bool is_frozen = false;  // or will be
     std::atomic<bool> is_open = false;
 
     std::shared_ptr<share_state> self{};  // while condemned
