@@ -394,6 +394,36 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: a client destroyed in a forked child r
     CHECK(s.held().empty());
 }
 
+TEST_CASE("IPC: a held memfd is attached again after the session of the importer has dropped its mapping") {
+    place here;
+    server s{here.path()};
+    s.start();
+    ferry::ipc::session exporter{{.segments = ferry::ipc::segment_kind::anonymous}}, importer{{.unused_mappings = 0}};
+    auto const shared = ferry::ipc::share(support::tensor({3}), {.session = &exporter});
+    int const file = shared.file();
+    s.publish("frame", 1, ferry::wire::to_bytes(shared.descriptor()), {&file, 1});
+    client c{here.path(), patient};
+    int before = 0;
+    for (int i = 0; i < 3; ++i) {
+        {
+            auto const g = c.attach("frame");
+            REQUIRE(g);
+            CHECK(g->fresh == (i == 0));
+            REQUIRE(g->fds.size() == 1);
+            int const received = g->fds[0].get();
+            auto const t = ferry::ipc::attach(ferry::wire::from_bytes(g->descriptor),
+                                              {.session = &importer, .files = {&received, 1}});
+            CHECK(support::values(t)[2] == 2);
+            c.acknowledge(g->lease);
+        }
+        if (i == 0) before = support::count_of("fd");
+        CHECK(importer.counts().mappings == 0);
+        CHECK(support::count_of("fd") == before);
+    }
+    c.release(1);
+    CHECK(soon([&] { return support::count_of("fd") == before - 1; }));
+}
+
 TEST_CASE("IPC: a server destroyed in a forked child does not affect that of its parent") {
     place here;
     std::optional<server> s{here.path()};

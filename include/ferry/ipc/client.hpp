@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <poll.h>
 #include <span>
@@ -36,10 +37,10 @@ struct grant {
     std::uint64_t buffer = 0;      ///< number of the buffer: the key for its mapping
     std::uint64_t generation = 0;  ///< of the publication; `after` of the next request
     std::chrono::milliseconds lease_time{};
-    /// False: the importer already holds the buffer, no file descriptors are sent: use the existing mapping.
+    /// False: the importer already holds the buffer, and may have a mapping of it.
     bool fresh = true;
     std::vector<std::byte> descriptor;
-    std::vector<unique_fd> fds;
+    std::vector<unique_fd> fds;  ///< of the buffer, duplicated: the client keeps them until `release`
 };
 
 /// Parameters of an attach request.
@@ -100,6 +101,14 @@ class client {
                 ferry::detail::fail(errc::out_of_memory, api,
                                     "file descriptors were lost on the way: close some, or raise `ulimit -n`");
             }
+            if (g->fresh) files_[g->buffer] = std::exchange(fds, {});
+            for (auto const& file : files_[g->buffer]) {  // mutant: ipc_files_kept
+                fds.emplace_back(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+                if (fds.back()) continue;
+                int const number = errno;
+                acknowledge(g->lease);
+                fail_system(api, "duplicating a file descriptor", number);
+            }
             return grant{
                 g->lease,      g->buffer, g->generation, milliseconds{g->lease_ms}, g->fresh, std::move(g->descriptor),
                 std::move(fds)};
@@ -119,6 +128,7 @@ class client {
     /// Reports that the buffer is unmapped, and ends its leases. Does not block.
     /// \param buffer  number of the buffer; no effect when it is not held
     void release(std::uint64_t buffer) {
+        files_.erase(buffer);
         machine_.give_up(buffer);
         send();
     }
@@ -176,6 +186,7 @@ class client {
             }
         }
         socket_ = unique_fd{};
+        files_.clear();
     }
 
    private:
@@ -303,7 +314,8 @@ class client {
     process_mark process_;
     protocol::importer machine_;
     std::deque<std::vector<std::byte>> outbox_;
-    std::vector<unique_fd> fds_;
+    std::vector<unique_fd> fds_;  // of the last grant
+    std::map<std::uint64_t, std::vector<unique_fd>> files_;  // of held buffers
     std::vector<std::byte> incoming_ = std::vector<std::byte>(protocol::max_message);
 };
 

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -24,11 +25,11 @@ enum class segment_kind : std::uint8_t {
     anonymous,  ///< a memfd, opened by its file descriptor, and freed when no process has it
 };
 
-/// Parts of the name of a segment: `/ferry-<uid>-<pid namespace>-<pid>-<id>`, all decimal, a file in /dev/shm. The name
-/// of an anonymous segment, `/ferry-memfd-…`, is not that of a file, and only identifies it. The lock on the byte of
-/// the ID tells whether a share has the name; the process is informational.
+/// Parts of the name of a segment: `/ferry-<uid>-<device>-<pid>-<id>`, all decimal, a file in the /dev/shm with this
+/// device number. The name of an anonymous segment, `/ferry-memfd-…`, is not that of a file, and only identifies it.
+/// The lock on the byte of the ID tells whether a share has the name; the process is informational.
 struct segment_name {
-    std::uint64_t uid = 0, pid_namespace = 0;
+    std::uint64_t uid = 0, device = 0;
     std::uint32_t pid = 0;
     std::uint64_t id = 0;
     segment_kind kind = segment_kind::named;
@@ -39,11 +40,17 @@ struct segment_name {
 /// The folder of POSIX shared memory on Linux, with glibc and musl. Opening files in it avoids librt of old glibc.
 inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 
+/// Returns the device number of /dev/shm, which differs between containers that do not share it; 0: it is missing.
+[[nodiscard]] inline std::uint64_t shared_memory_device() noexcept {
+    struct stat folder = {};
+    return ::stat(shared_memory_folder.data(), &folder) == 0 ? folder.st_dev : 0;
+}
+
 /// Returns the name of a segment.
 /// \param n  parts of the name
 [[nodiscard]] inline std::string to_string(segment_name const& n) {
     auto const text = message{n.kind == segment_kind::named ? "/ferry-" : "/ferry-memfd-"}
-                      << n.uid << '-' << n.pid_namespace << '-' << n.pid << '-' << n.id;
+                      << n.uid << '-' << n.device << '-' << n.pid << '-' << n.id;
     return text.c_str();
 }
 

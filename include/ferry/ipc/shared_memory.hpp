@@ -161,14 +161,16 @@ class segment {
     /// \param file   file descriptor of an anonymous segment; borrowed
     /// \param where  source location for errors
     /// \return       the segment, mapped
-    /// \throws error  errc::exporter_gone: the name does not exist; errc::permission: owned by another user, accessible
-    ///                to others, anonymous without its file or with a size that is not sealed, or sealed against the
-    ///                writes that `mode` asks for; errc::bad_descriptor: smaller than `bytes`; errc::stale_handle: it
-    ///                holds another allocation; errc::out_of_memory
+    /// \throws error  errc::exporter_gone: the name does not exist; errc::unsupported_platform: the exporter has
+    ///                another /dev/shm; errc::permission: owned by another user, accessible to others, anonymous
+    ///                without its file or with a size that is not sealed, or sealed against the writes that `mode` asks
+    ///                for; errc::bad_descriptor: smaller than `bytes`; errc::stale_handle: it holds another allocation;
+    ///                errc::out_of_memory
     [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::uint64_t id, access_mode mode,
                                       int file = -1, std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";
-        if (!parse_segment_name(name))
+        auto const parts = parse_segment_name(name);
+        if (!parts)
             detail::fail(errc::bad_descriptor, api, message{"`"} << name.c_str() << "` is not the name of a segment",
                          where);
         bool const is_anonymous = detail::is_anonymous(name);
@@ -182,7 +184,13 @@ class segment {
         segment opened;
         unique_fd f{is_anonymous ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
                                  : ::open(detail::path_of(name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-        if (!f) detail::fail_system(errno, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
+        int const number = f ? 0 : errno;
+        if (number == ENOENT && parts->device != shared_memory_device())  // mutant: ipc_private_shm
+            detail::fail(errc::unsupported_platform, api,
+                         message{name.c_str()} << " is in another /dev/shm: let both containers use one (docker run "
+                                                  "--ipc), or share anonymous segments (session_options::segments)",
+                         where);
+        if (!f) detail::fail_system(number, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
         struct stat facts = {};
         if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
         // mutant: ipc_owner_check
@@ -212,8 +220,7 @@ class segment {
         opened.is_sealed_ = is_anonymous && (seals & detail::no_writers) != 0;
         if (opened.is_sealed_ && mode == access_mode::read_write)
             detail::fail(errc::permission, api,
-                         message{"the segment "} << name.c_str() << " is sealed against writes: attach it read-only",
-                         where);
+                         message{name.c_str()} << " is sealed against writes: attach it read-only", where);
         int const access = opened.is_sealed_ ? O_RDONLY : O_RDWR;
         if (is_anonymous) opened.handout_ = std::exchange(f, detail::reopened(f, access, name, api, where));
         opened.map(std::move(f), static_cast<std::size_t>(total), mode, name, api, where);

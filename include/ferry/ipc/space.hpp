@@ -35,7 +35,7 @@ class shared_space {
         auto const me = state_->me(where);
         state_->sweep_once();
         auto const id = detail::fresh_id(api, where);
-        auto const name = to_string({::geteuid(), me.pid_namespace, me.pid, id, state_->segments()});
+        auto const name = to_string({::geteuid(), shared_memory_device(), me.pid, id, state_->segments()});
         auto fresh = segment::create(name, bytes != 0 ? bytes : 1, id, where);
         std::shared_ptr<detail::region> made;
         try {

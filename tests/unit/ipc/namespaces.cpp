@@ -127,3 +127,22 @@ TEST_CASE("an exporter in another time namespace removes no name of a running on
           }) == 0);
     CHECK(values(attach(s.descriptor())).size() == 3);
 }
+
+TEST_CASE("an importer with another /dev/shm gets an error that says so" * doctest::skip(support::lacks_root())) {
+    auto s = share(tensor({3}));
+    auto const attach_in = [&](bool is_private) {
+        return in_namespace(CLONE_NEWPID | CLONE_NEWNS, [&] {
+            if (is_private && ::mount("private", "/dev/shm", "tmpfs", 0, "") != 0) return 1;
+            try {
+                static_cast<void>(attach(s.descriptor()));
+            } catch (ferry::error const& e) {
+                return 100 + static_cast<int>(e.code());
+            }
+            return 2;
+        });
+    };
+    CHECK(attach_in(false) == 2);
+    CHECK(attach_in(true) == 100 + static_cast<int>(ferry::errc::unsupported_platform));
+    s.close();
+    CHECK(attach_in(false) == 100 + static_cast<int>(ferry::errc::exporter_gone));
+}

@@ -203,7 +203,7 @@ template <class BackEnd>
     auto const me = session->me(where);
     session->sweep_once();  // mutant: ipc_sweep
     session->collect({});
-    segment_name const name{::geteuid(), me.pid_namespace, me.pid, fresh_id(share_api, where)};
+    segment_name const name{::geteuid(), shared_memory_device(), me.pid, fresh_id(share_api, where)};
     auto made = std::make_shared<share_state>();
     auto& s = *made;
     s.session = std::move(session);
