@@ -24,7 +24,7 @@ NUMBERS = [mt.asarray([n], "int32") for n in range(2)]
 def child(code, python_malloc="", **how):
     """A program of its own that must end well and say nothing on stderr. `python_malloc`: see PYTHONMALLOC."""
     without_gil.skip_program(code)
-    path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(HERE), str(HERE.parent / "support"), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120,
         env={**os.environ, "PYTHONPATH": path, "PYTHONMALLOC": python_malloc}, **how,
