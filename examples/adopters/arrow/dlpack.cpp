@@ -1,6 +1,7 @@
 // arrow/c/dlpack.cc on ferry: the functions that arrow/c/dlpack.h declares.
 #include <arrow/api.h>
 #include <arrow/c/dlpack.h>
+#include <arrow/util/int_util_overflow.h>
 
 #include <ferry/base/shape.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,7 +25,9 @@ DLPackVersion const kVersion{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
 namespace {
 
 Status to_status(ferry::error const& e) {
-    char const* const text = e.what() + std::strlen(e.api()) + 2;  // without the name of ferry's function and the colon
+    std::string text = e.what() + std::strlen(e.api()) + 2;  // without the name of ferry's function and the colon
+    for (std::size_t at; (at = text.find(" (R")) != text.npos;)  // without the numbers of ferry's rules, as in " (R25, R32)"
+        text.erase(at, text.find(')', at) + 1 - at);
     switch (e.code()) {
         case ferry::errc::out_of_memory: return Status::OutOfMemory(text);
         case ferry::errc::device:
@@ -53,7 +57,8 @@ Result<ferry::data_type> to_dlpack_type(DataType const& type) {
 }
 
 Result<std::shared_ptr<DataType>> to_arrow_type(ferry::data_type type) {
-    int const log_bytes = type.lanes == 1 && type.bits % 8 == 0 ? std::countr_zero(unsigned{type.bits}) - 3 : -1;
+    if (type.lanes != 1) return Status::TypeError("Only type with one lane are supported.");
+    int const log_bytes = type.bits % 8 == 0 ? std::countr_zero(unsigned{type.bits}) - 3 : -1;
     if (log_bytes >= 0 && 8 << log_bytes == type.bits && log_bytes < 4) {
         using factory = std::shared_ptr<DataType> const& (*)();
         static constexpr factory signed_types[] = {int8, int16, int32, int64}, unsigned_types[] = {uint8, uint16, uint32, uint64},
@@ -90,8 +95,13 @@ auto with_view(Tensor const& tensor, F f) -> decltype(f(ferry::tensor_view{})) {
     std::int64_t few[64];
     std::vector<std::int64_t> many(bytes.size() > std::size(few) ? bytes.size() : 0);
     std::int64_t* const strides = many.empty() ? few : many.data();
-    if (!ferry::to_element_strides(bytes, type.bits / 8, strides))
-        return Status::Invalid("DLPack cannot describe strides that are not multiples of the element size. Try copying the tensor first.");
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bool const is_used = tensor.size() != 0 && tensor.shape()[i] != 1;
+        if (is_used && bytes[i] % (type.bits / 8) != 0)
+            return Status::Invalid(
+                "DLPack cannot describe strides that are not multiples of the element size. Try copying the tensor first.");
+        strides[i] = bytes[i] / (type.bits / 8);
+    }
     auto const bits = tensor.is_mutable() ? ferry::flags::none : ferry::flags::read_only;
     auto* const first = const_cast<std::uint8_t*>(tensor.raw_data());
     return f({static_cast<void*>(first), type, tensor.shape(), {strides, tensor.ndim()}, ferry::cpu, bits});
@@ -152,6 +162,12 @@ class imported_buffer final : public MutableBuffer {
     ferry::managed_tensor tensor_;
 };
 
+/// Empty tensors are released at once.
+std::shared_ptr<Buffer> to_buffer(ferry::managed_tensor tensor, void const* data, std::int64_t bytes) {
+    if (bytes == 0) return std::make_shared<Buffer>(nullptr, 0);
+    return std::make_shared<imported_buffer>(std::move(tensor), data, bytes);
+}
+
 }  // namespace
 
 Result<DLManagedTensor*> ExportArray(std::shared_ptr<Array> const& array) { return export_legacy(array); }
@@ -179,8 +195,9 @@ Result<std::shared_ptr<Array>> ImportArrayVersioned(DLManagedTensorVersioned* ra
     if (v.rank() != 1 || !v.is_contiguous())
         return Status::Invalid("Only contiguous one dimensional tensor can be imported as arrays. Try importing to Tensor first.");
     ARROW_ASSIGN_OR_RAISE(auto type, to_arrow_type(v.dtype()));
-    auto memory = std::make_shared<imported_buffer>(std::move(tensor), v.data(), v.nbytes());
-    return MakeArray(ArrayData::Make(std::move(type), v.size(), {nullptr, std::move(memory)}, 0));
+    auto const length = v.size();
+    auto memory = to_buffer(std::move(tensor), v.data(), v.nbytes());
+    return MakeArray(ArrayData::Make(std::move(type), length, {nullptr, std::move(memory)}, 0));
 }
 
 Result<std::shared_ptr<Tensor>> ImportTensorVersioned(DLManagedTensorVersioned* raw) {
@@ -189,9 +206,11 @@ Result<std::shared_ptr<Tensor>> ImportTensorVersioned(DLManagedTensorVersioned* 
     ARROW_RETURN_NOT_OK(check_cpu(v.device().type == ferry::device_type::cpu));
     ARROW_ASSIGN_OR_RAISE(auto type, to_arrow_type(v.dtype()));
     std::vector<std::int64_t> shape(v.shape().begin(), v.shape().end()), strides(shape.size());
-    for (int i = 0; i < v.rank(); ++i) strides[static_cast<std::size_t>(i)] = v.stride(i) * v.dtype().bits / 8;
+    for (int i = 0; i < v.rank(); ++i)  // ferry does not check strides that no element uses
+        if (internal::MultiplyWithOverflow(v.stride(i), std::int64_t{v.dtype().bits / 8}, &strides[static_cast<std::size_t>(i)]))
+            return Status::Invalid("Overflow computing DLPack tensor stride in bytes.");
     ARROW_ASSIGN_OR_RAISE(auto const bytes, internal::ComputeTensorSize(shape, strides, v.dtype().bits / 8));
-    auto memory = std::make_shared<imported_buffer>(std::move(tensor), v.data(), bytes);
+    auto memory = to_buffer(std::move(tensor), v.data(), bytes);
     return Tensor::Make(std::move(type), std::move(memory), std::move(shape), std::move(strides));
 }
 
