@@ -95,8 +95,9 @@ auto with_view(Tensor const& tensor, F f) -> decltype(f(ferry::tensor_view{})) {
     std::int64_t few[64];
     std::vector<std::int64_t> many(bytes.size() > std::size(few) ? bytes.size() : 0);
     std::int64_t* const strides = many.empty() ? few : many.data();
+    bool const is_empty = tensor.size() == 0;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-        bool const is_used = tensor.size() != 0 && tensor.shape()[i] != 1;
+        bool const is_used = !is_empty && tensor.shape()[i] != 1;
         if (is_used && bytes[i] % (type.bits / 8) != 0)
             return Status::Invalid(
                 "DLPack cannot describe strides that are not multiples of the element size. Try copying the tensor first.");
