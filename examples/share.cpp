@@ -73,7 +73,7 @@ int main() {
 
     ferry::managed_tensor const mine = shared.tensor();
     float const seen = mine.as<float, 2>()(1, 2);
-    std::printf("copied: %d, the importer wrote: %g\n", shared.copied(), static_cast<double>(seen));
+    std::printf("copied: %d, the importer wrote: %g\n", static_cast<bool>(shared.copied()), static_cast<double>(seen));
     int status = 1;
     wait(&status);
     return is_free && shared.copied() && !direct.copied() && seen == 55.0f && status == 0 ? 0 : 1;

@@ -24,8 +24,8 @@ def main(add):
     tensor = d["tensor"]
     memory = d["memories"][tensor["memory"]]
     size, begin, length = (int(memory[key]) for key in ("allocation", "offset", "length"))
-    if d["version"]["major"] != 1 or begin + length > size:
-        raise ValueError("not a descriptor of major version 1")
+    if d["version"]["major"] != 2 or begin + length > size:
+        raise ValueError("not a descriptor of major version 2")
     data = np.empty(length, np.uint8)
     if memory["kind"] == "host_shared":
         file = os.open("/dev/shm" + memory["name"], os.O_RDWR)

@@ -103,6 +103,34 @@ def test_random_trees_are_attached_in_the_same_process():
             assert back(shared.tensor).equals(array)
 
 
+def in_shared_memory(array):
+    """The array in memory that is shared already, and the share, which must stay open."""
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([array], names=["c"])
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    share = mt.ipc_share(mt.asarray(np.frombuffer(sink.getvalue(), np.uint8)))
+    return share, pa.ipc.open_stream(pa.py_buffer(np.from_dlpack(share.tensor))).read_next_batch().column(0)
+
+
+def test_random_trees_of_shared_buffers_are_received_without_a_copy(reader):
+    forest, shares = trees.Forest(78), []
+    for i in range(60):
+        arrays = []
+        while len(arrays) < 1 + i % 3:
+            array = forest.tree()
+            if not any(word in str(array.type) for word in UNSUPPORTED):
+                share, array = in_shared_memory(array)
+                shares.append(share)
+                arrays.append(array)
+        length = min(map(len, arrays))
+        whole = pa.StructArray.from_arrays([a[:length] for a in arrays], [f"c{k}" for k in range(len(arrays))])
+        for array in (arrays[0], whole, whole[i % 7 :][:9], arrays[-1][i % 5 :]):
+            with mt.ipc_share(mt.Column.from_arrow(array)) as shared:
+                assert not shared.copied, array.type
+                assert reader(shared.descriptor if i % 2 else shared.json()).equals(array), array.type
+
+
 def test_a_column_is_attached_as_a_column_and_a_tensor_as_a_tensor():
     with mt.ipc_share(mt.Column.from_arrow(pa.array([1, 2]))) as c, mt.ipc_share(mt.arange(2)) as t:
         assert type(mt.ipc_attach(c.descriptor)) is mt.Column and type(c.tensor) is mt.Column

@@ -1,4 +1,4 @@
-"""Holds the JSON of descriptors to docs/schema/descriptor-1.json: every document that ferry writes is valid, what the schema refuses
+"""Holds the JSON of descriptors to docs/schema/descriptor-2.json: every document that ferry writes is valid, what the schema refuses
 ferry refuses too, and the checksum and the canonical form are those of another implementation.
 
 usage: check.py PROGRAM   (tests/schema/documents.cpp, built)
@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 
-SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "schema" / "descriptor-1.json"
+SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "schema" / "descriptor-2.json"
 
 
 # [checksum]

@@ -1,4 +1,4 @@
-// Columns on a simulated device with one allocation for each buffer.
+// Columns with one allocation for each buffer, also on a simulated device.
 #pragma once
 
 #include <ferry/column.hpp>
@@ -7,15 +7,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace support {
 
-/// Makes copies of columns on a device, written on stream `on`.
-class sim_columns {
+/// Makes copies of columns whose buffers have one allocation each. What nodes share, the copies share.
+class split_columns {
    public:
-    sim_columns(sim_system& sim, ferry::device d, ferry::stream_token on) : sim_{&sim}, device_{d}, on_{on} {}
+    /// \param place  allocates memory with these bytes; `owner` keeps it
+    using place_bytes = std::function<void*(void const* bytes, std::size_t size, std::shared_ptr<void>& owner)>;
+
+    split_columns(ferry::device d, place_bytes place) : device_{d}, place_{std::move(place)} {}
 
     [[nodiscard]] ferry::column put(ferry::column const& c) {
         kept_ = std::make_shared<kept>();
@@ -23,12 +29,13 @@ class sim_columns {
         root.offset = c.offset();
         root.length = c.length();
         root.null_count = -1;
-        return ferry::make_column(root, kept_, device_);
+        return ferry::make_column(root, std::exchange(kept_, nullptr), device_);
     }
 
    private:
     struct kept {
-        std::deque<sim_memory> memory;
+        std::deque<std::shared_ptr<void>> memory;
+        std::map<std::pair<void const*, std::int64_t>, void*> placed;
         std::deque<std::vector<ferry::column_buffer>> buffers;
         std::deque<std::vector<ferry::column_parts>> parts;
     };
@@ -57,9 +64,9 @@ class sim_columns {
                 buffers.push_back({b.data, b.bytes});
                 continue;
             }
-            auto& m = kept_->memory.emplace_back(sim_->make_memory(device_, static_cast<std::size_t>(bytes)));
-            sim_->write(on_, m.block(), b.data, static_cast<std::size_t>(bytes));
-            buffers.push_back({m.data(), b.bytes});
+            auto& data = kept_->placed[{b.data, bytes}];
+            if (data == nullptr) data = place_(b.data, static_cast<std::size_t>(bytes), kept_->memory.emplace_back());
+            buffers.push_back({data, b.bytes});
         }
         std::vector<ferry::column_parts> children;
         for (int i = 0; i < c.child_count(); ++i) children.push_back(parts_of(c.child(i)));
@@ -80,10 +87,21 @@ class sim_columns {
                 .metadata = c.metadata()};
     }
 
-    sim_system* sim_;
     ferry::device device_;
-    ferry::stream_token on_;
+    place_bytes place_;
     std::shared_ptr<kept> kept_;
+};
+
+/// Makes such copies on a simulated device, written on stream `on`.
+class sim_columns : public split_columns {
+   public:
+    sim_columns(sim_system& sim, ferry::device d, ferry::stream_token on)
+        : split_columns{d, [&sim, d, on](void const* bytes, std::size_t size, std::shared_ptr<void>& owner) {
+                            auto const memory = std::make_shared<sim_memory>(sim.make_memory(d, size));
+                            sim.write(on, memory->block(), bytes, size);
+                            owner = memory;
+                            return memory->data();
+                        }} {}
 };
 
 }  // namespace support

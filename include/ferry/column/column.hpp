@@ -183,17 +183,17 @@ class column {
         return column_values<T>::try_make(view_, owner_, where);
     }
 
-    /// Copies the column to a device or into a memory space. Returns the column itself if it is on that device already.
-    /// The copy has one allocation with the layout of `compact`: only the items of a slice are copied, bitmaps and
-    /// offsets start at 0, and the type is unchanged. Requires #include <ferry/column/to.hpp>.
+    /// Copies the column to a device or into a memory space. Returns the column itself if it is there already. The copy
+    /// has one allocation with the bytes that the items use, each once, as they are: buffers that nodes share are
+    /// shared by the copies. Of a slice, the copy has all text and all items of lists, and the bitmaps from a whole
+    /// byte on, so that its offset is below 8; runs are not cut. Requires #include <ferry/column/to.hpp>.
     ///
-    /// The tree is copied by one transfer: from host memory through one staging buffer, and as one block if the column
-    /// has one allocation without slices (made by `to` or `compact`, or attached). From any other column in device
-    /// memory the host first fetches the buffers, with one wait for each level of the tree. Null counts of columns that
-    /// the host reads are known afterwards.
+    /// From host memory one transfer copies everything, through a staging buffer; from a device one for each buffer, or
+    /// one for all if the column has one allocation (made by `to` or `compact`, or attached). No value is read, except
+    /// the last offset of text whose size is not known.
     ///
     /// The copy in host, pinned or managed memory is complete on return. In device memory it is complete when `on` has
-    /// run the queued work; the function does not block if the source is in host memory or one block. Without a stream
+    /// run the queued work; the function blocks only to read pinned or managed memory, or an offset. Without a stream
     /// no work may be pending, and the copy is complete on return. The new column keeps the source of a queued copy
     /// alive. Synchronise other work that uses the new column before it is destroyed.
     ///

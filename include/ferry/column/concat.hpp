@@ -57,8 +57,7 @@ template <memory_space Space>
     for (auto const& c : chunks) c.require_host(api, where);
     for (std::size_t i = 1; i < chunks.size(); ++i)
         type_comparison{i, api, where}.require(chunks[0], chunks[i], column_path{chunks[0].name()});
-    host_fetcher fetcher;
-    return fill_column(compaction_planner{fetcher, api, where}.run(chunks), std::move(space), api, where);
+    return fill_column(compaction_planner{api, where}.run(chunks), std::move(space), api, where);
 }
 
 }  // namespace detail

@@ -21,6 +21,15 @@ enum class buffer_kind : std::uint8_t {
     bytes,     ///< the data of offsets; its size is the last offset
 };
 
+/// Returns the name of a content in messages.
+///
+/// \param kind  content of a buffer
+[[nodiscard]] constexpr char const* name(buffer_kind kind) noexcept {
+    constexpr char const* names[] = {"validity", "data",  "offsets",  "offsets",
+                                     "sizes",    "views", "type ids", "data"};
+    return names[static_cast<std::size_t>(kind)];
+}
+
 /// One buffer of a column: its content and the width of its items.
 struct buffer_layout {
     buffer_kind kind{};

@@ -7,9 +7,8 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/concat.hpp>
-#include <ferry/column/detail/device_fetcher.hpp>
-#include <ferry/column/detail/move_arena.hpp>
+#include <ferry/column/detail/used_bytes.hpp>
+#include <ferry/column/parts.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/detail/operations.hpp>
@@ -18,11 +17,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>  // shared ownership of the arena
 #include <source_location>
-#include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>  // as many as buffers
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
@@ -35,11 +35,11 @@ struct moved_arena {
     FERRY_NO_UNIQUE_ADDRESS Mark queued{};  // last: it waits before they go
 };
 
-/// One move of a column. `allocate(bytes)` gives memory at `to`.
+/// One copy of a column. `allocate(bytes)` gives memory at `to`.
 template <class BackEnd, class Allocate>
-class column_mover {
+class column_copy {
    public:
-    column_mover(BackEnd& b, Allocate allocate, device from, device to, stream_token on, std::source_location where)
+    column_copy(BackEnd& b, Allocate allocate, device from, device to, stream_token on, std::source_location where)
         : b_{b},
           allocate_{std::move(allocate)},
           from_{from},
@@ -47,31 +47,65 @@ class column_mover {
           on_{on.on_device(is_host_accessible(to) ? from : to)},
           where_{where} {}
 
-    [[nodiscard]] column move(column const& c, slices how = slices::apart) {
-        auto const part = arena_part::of(c.view());
-        if (part.bytes != 0 && (how == slices::together || has_no_slices(c.view().node()))) return move_arena(c, part);
-        if (is_host_accessible(from_)) {
-            settle_before_reading();
-            host_fetcher fetcher;
-            return write(compaction_planner{fetcher, api, where_}.run(view_of(c), how));
-        }
-        device_fetcher<BackEnd> fetcher{b_, from_, on_, c.view().node().arena};
-        // The fetcher keeps what was fetched.
-        return write(compaction_planner{fetcher, api, where_}.run(view_of(c), how));
+    [[nodiscard]] column run(column const& c) {
+        auto parts = describe(c.view(), column_path{c.name()});
+        std::vector<copied_range*> ranges;
+        for (auto& r : ranges_) ranges.push_back(&r.range);
+        auto const total = lay_out(ranges, runs_, c.view().node().arena);
+        if (total == 0) return build_column(parts, nullptr, to_, {api, where_});
+        bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
+        auto const owner = make_owner(total, reads_later ? c : column{});  // mutant: column_source_kept
+        stream_memory_guard behind{b_, on_, to_};                          // mutant: column_failed_move
+        auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
+        for (auto const& r : ranges_) *r.buffer = {begin + r.range.at, r.range.bytes};
+        auto tree = std::make_shared<column_tree>();
+        tree->owner = owner;
+        static_cast<void>(build(*tree, parts_source{parts}, to_, {api, where_}));
+        for (std::size_t i = 0; i < tree->node_count; ++i)
+            tree->nodes[i].arena = {begin, static_cast<std::size_t>(total)};
+        copy(begin, total, owner->queued);  // last, so that no failure frees memory that a queued copy still writes
+        behind.done();
+        return column_access::make(std::move(tree));
     }
 
    private:
     static constexpr char const* api = "ferry::column::to";
     using memory_type = std::remove_cvref_t<std::invoke_result_t<Allocate&, std::size_t>>;
-
-    /// The view as the chunks of a plan.
-    [[nodiscard]] std::span<column_view const> view_of(column const& c) {
-        view_ = c.view();
-        return {&view_, 1};
-    }
     using arena = moved_arena<memory_type, queued_by<BackEnd>>;
+    struct buffer_range {
+        copied_range range;
+        column_buffer* buffer;
+    };
 
-    [[nodiscard]] std::shared_ptr<arena> make_owner(std::int64_t bytes, column source = {}) {
+    [[nodiscard]] column_parts describe(column_view c, column_path const& path) {
+        auto const unused = unused_items(c);
+        auto& buffers = buffers_.emplace_back(c.buffers().size());
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+            auto used = used_bytes(c, i, unused);
+            if (used.bytes < 0) static_cast<void>(read_end(c, i, path, b_, on_, used.bytes, {api, where_}));
+            if (used.bytes != 0) ranges_.push_back({{used.begin, used.bytes}, &buffers[i]});
+        }
+        auto const count = static_cast<std::size_t>(c.child_count());
+        auto& children = children_.emplace_back();
+        children.reserve(count + c.has_dictionary());
+        for (int i = 0; i < c.child_count(); ++i) {
+            auto const child = used_child(c, i);
+            children.push_back(describe(child, column_path{path, c.type().id, i, child.name()}));
+        }
+        if (c.has_dictionary()) children.push_back(describe(dictionary_of(c), path.dictionary()));
+        return {.format = c.format(),
+                .name = c.name(),
+                .length = c.length(),
+                .null_count = c.known_null_count(),
+                .offset = c.offset() - unused,
+                .buffers = buffers,
+                .children = {children.data(), count},
+                .dictionary = c.has_dictionary() ? &children[count] : nullptr,
+                .flags = c.flags(),
+                .metadata = c.metadata()};
+    }
+
+    [[nodiscard]] std::shared_ptr<arena> make_owner(std::int64_t bytes, column source) {
         arena taken{allocate_(static_cast<std::size_t>(bytes)), std::move(source)};
         stream_memory_guard behind{b_, on_, to_};
         auto made = std::make_shared<arena>(std::move(taken));
@@ -79,62 +113,48 @@ class column_mover {
         return made;
     }
 
-    /// One copy, whatever is in it.
-    [[nodiscard]] column move_arena(column const& c, arena_part const& part) {
-        bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
-        auto const owner = make_owner(part.bytes, reads_later ? c : column{});  // mutant: column_source_kept
-        stream_memory_guard behind{b_, on_, to_};                               // mutant: column_failed_move
-        auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
-        auto tree = std::make_shared<column_tree>();
-        tree->owner = owner;
-        static_cast<void>(build(*tree, moved_source{c.view(), part, begin}, to_, {api, where_}));
-        for (std::size_t i = 0; i < tree->node_count; ++i)
-            tree->nodes[i].arena = {begin, static_cast<std::size_t>(part.bytes)};
-        // Last, so that no failure frees memory that a queued copy still writes.
-        if (is_host_accessible(from_) && is_host_accessible(to_)) {
-            settle_before_reading();
-            settle_before_writing();
-            std::memcpy(begin, part.begin, static_cast<std::size_t>(part.bytes));
+    void copy(std::byte* to, std::int64_t total, queued_by<BackEnd>& queued) {
+        bool const is_down = is_host_accessible(to_);
+        // A stream may still write pinned and managed memory, or use it: it is given out for work on the stream.
+        if (is_host_accessible(from_) && (is_down || runs_.size() > 1))
+            settle(from_);  // mutant: column_host_source_wait
+        if (is_host_accessible(from_) && is_down) {
+            settle(to_);
+            for (auto const& r : runs_) std::memcpy(to + r.at, r.begin, static_cast<std::size_t>(r.bytes));
+            return;
+        }
+        bool is_complete = true;
+        if (is_host_accessible(from_) && runs_.size() > 1) {
+            buffer<host_space> const staging{static_cast<std::size_t>(total)};
+            auto* const at = static_cast<std::byte*>(staging.data());
+            std::int64_t end = 0;
+            for (auto const& r : runs_) {
+                std::memset(at + end, 0, static_cast<std::size_t>(r.at - end));
+                std::memcpy(at + r.at, r.begin, static_cast<std::size_t>(r.bytes));
+                end = r.at + r.bytes;
+            }
+            std::memset(at + end, 0, static_cast<std::size_t>(total - end));
+            // Has read the staging memory when it returns.
+            is_complete = queue_copy(b_, plan_bytes(total), to, to_, at, cpu, on_);
         } else {
-            auto const plan = plan_bytes(part.bytes);
-            // mutant: column_to_host_wait
-            if (is_host_accessible(to_)) copy_and_wait(b_, plan, begin, to_, part.begin, from_, on_);
-            // mutant: column_queued_mark
-            else if (!queue_copy(b_, plan, begin, to_, part.begin, from_, on_)) owner->queued = mark_queued(b_, on_);
+            try {
+                for (auto const& r : runs_)
+                    is_complete &= queue_copy(b_, plan_bytes(r.bytes), to + r.at, to_, r.begin, from_, on_);
+            } catch (...) {
+                if (is_down) settle_failed();  // mutant: column_fetch_settle
+                throw;
+            }
         }
-        behind.done();
-        return column_access::make(std::move(tree));
+        if (is_complete) return;
+        if (!is_down) queued = mark_queued(b_, on_);  // mutant: column_queued_mark
+        else if (on_.names_stream()) b_.wait(on_);    // mutant: column_to_host_wait
     }
-
-    [[nodiscard]] column write(compaction const& plan) {
-        if (plan.arena == 0) return column_access::make(make_tree(plan, nullptr, nullptr, to_, api, where_));
-        if (is_host_accessible(to_)) {
-            auto owner = make_owner(plan.arena);
-            auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
-            settle_before_writing();
-            arena_filler{plan, begin, api, where_}.run();
-            return column_access::make(make_tree(plan, begin, std::move(owner), to_, api, where_));
-        }
-        buffer<host_space> const staging{static_cast<std::size_t>(plan.arena)};
-        arena_filler{plan, static_cast<std::byte*>(staging.data()), api, where_}.run();
-        auto const owner = make_owner(plan.arena);
-        stream_memory_guard behind{b_, on_, to_};  // mutant: column_failed_write
-        auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
-        auto tree = make_tree(plan, begin, owner, to_, api, where_);
-        // Has read the staging memory when it returns.
-        // mutant: column_written_mark
-        if (!queue_copy(b_, plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_))
-            owner->queued = mark_queued(b_, on_);
-        behind.done();
-        return column_access::make(std::move(tree));
+    void settle(device d) {
+        if (d.type != device_type::cpu && on_.names_stream()) b_.wait(on_);
     }
-    /// A stream may still write pinned and managed memory.
-    void settle_before_reading() {
-        if (from_.type != device_type::cpu && on_.names_stream()) b_.wait(on_);  // mutant: column_host_source_wait
-    }
-    /// Pinned and managed memory is given out for work on the stream, and may still be in use by what is queued there.
-    void settle_before_writing() {
-        if (to_.type != device_type::cpu && on_.names_stream()) b_.wait(on_);
+    /// The memory of the failed copy is freed now.
+    void settle_failed() noexcept {
+        if (on_.names_stream()) ignore_exceptions([&] { static_cast<void>(b_.wait(on_)); });
     }
 
     BackEnd& b_;
@@ -142,7 +162,10 @@ class column_mover {
     device from_, to_;
     stream_token on_;
     std::source_location where_;
-    column_view view_{};
+    std::deque<std::vector<column_buffer>> buffers_{};
+    std::deque<std::vector<column_parts>> children_{};
+    std::vector<buffer_range> ranges_{};
+    std::vector<copied_range> runs_{};
 };
 
 /// See column::to.
@@ -167,7 +190,7 @@ struct column_move {
             if constexpr (memory_space<Where>) return buffer<Where>{bytes, place};
             else return b.allocate(target, bytes, on.on_device(target));
         };
-        return column_mover<BackEnd, decltype(allocate)>{b, allocate, from, target, on, where}.move(c);
+        return column_copy<BackEnd, decltype(allocate)>{b, allocate, from, target, on, where}.run(c);
     }
 };
 

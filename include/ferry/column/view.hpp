@@ -43,7 +43,7 @@ struct column_node {
     std::span<column_buffer const> buffers{};
     std::span<column_node const> children{};
     column_node const* dictionary = nullptr;
-    std::span<std::byte const> arena{};  // the allocation with all buffers of the tree; empty: unknown
+    std::span<std::byte const> arena{};  // one allocation with the buffers of the tree; empty: unknown
 };
 
 [[nodiscard]] bool check_host(column_view const& c, reporter r);

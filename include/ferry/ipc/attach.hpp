@@ -64,7 +64,7 @@ template <class BackEnd = host_back_end const&>
                                     BackEnd&& b = host_only,
                                     std::source_location where = std::source_location::current()) {
     return detail::open_share(from, detail::session_access::state(options.session), options.stream,
-                              {options.device, options.files.empty() ? -1 : options.files[0]}, b, where);
+                              {options.device, options.files}, b, where);
 }
 
 /// Overload with default options.

@@ -15,6 +15,7 @@
 #include <source_location>
 #include <utility>
 #include <variant>
+#include <vector>  // a column may have several files
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
@@ -50,8 +51,16 @@ class shared {
     // clang-format on
 
     /// Returns the file descriptor of an anonymous segment (`session_options::segments`), which importers pass as
-    /// `attach_options::files`. Borrowed: closed with the memory. -1 for other memory.
+    /// `attach_options::files`. Borrowed: closed with the memory. -1 for other memory. Of a column: that of its first
+    /// memory; see `files`.
     [[nodiscard]] int file() const noexcept { return state_ != nullptr ? state_->where->memory.file() : -1; }
+    /// Returns the file descriptors of all memories of the descriptor, in its order.
+    /// \throws std::bad_alloc
+    [[nodiscard]] std::vector<int> files() const {
+        std::vector<int> all;
+        for_each_part([&](auto& part) { all.insert(all.end(), part.memories.size(), part.where->memory.file()); });
+        return all;
+    }
 
     /// Returns a view of the shared memory in this process; must not be called on an empty object.
     [[nodiscard]] tensor_view view() const& noexcept { return state_->view(); }
@@ -62,7 +71,7 @@ class shared {
         return make_managed(std::shared_ptr<detail::share_state>{state_}, [](auto& s) { return s->view(); });
     }
 
-    /// Returns whether a column is shared. `view` and `tensor` are the bytes of its memory then.
+    /// Returns whether a column is shared. `view` and `tensor` are the bytes of its first memory then.
     [[nodiscard]] bool holds_column() const noexcept {
         return state_ != nullptr && std::holds_alternative<wire::node>(state_->description.root);
     }
@@ -72,13 +81,19 @@ class shared {
     /// \throws std::bad_alloc
     [[nodiscard]] ferry::column column(std::source_location where = std::source_location::current()) const;
 
-    /// Returns whether the memory is a copy, made by `share`, instead of the memory of the tensor.
-    [[nodiscard]] bool copied() const noexcept { return state_ != nullptr && state_->copied; }
+    /// Returns what `share` copied, as memory that other processes cannot open is; nothing for the rest. Must not be
+    /// called on an empty object.
+    [[nodiscard]] share_copies const& copied() const noexcept { return state_->copied; }
 
     /// Ends attaches in every process. Never waits: importers keep their mappings. No effect on a closed share.
     /// \return  false when the name stays in /dev/shm, because this process may no longer remove it (it runs as another
     ///          user than when it shared); the next exporter of that user removes it
-    bool close() noexcept { return state_ == nullptr || state_->session->close(state_); }
+    bool close() noexcept {
+        if (state_ == nullptr) return true;
+        bool is_removed = state_->session->close(state_);
+        for (auto const& other : state_->others) is_removed &= other->session->close(other);
+        return is_removed;
+    }
     /// Returns whether the share can be attached.
     [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr && state_->is_open; }
 
@@ -87,7 +102,9 @@ class shared {
     /// At least 1 while there are more mappings than slots for them (224). A session has one mapping for all its
     /// attaches. A child that is forked while a process has a tensor in host memory counts until it ends.
     [[nodiscard]] std::uint64_t readers() const noexcept {
-        return state_ != nullptr ? state_->control().readers(state_->locks()) : 0;
+        std::uint64_t most = 0;
+        for_each_part([&](auto& part) { most = std::max(most, part.control().readers(part.locks())); });
+        return most;
     }
 
     /// Waits until no other process has a tensor of this share, for an exporter that writes to the memory again.
@@ -114,15 +131,28 @@ class shared {
     friend struct detail::share_access;
     explicit shared(std::shared_ptr<detail::share_state> state) noexcept : state_{std::move(state)} {}
 
+    template <class F>
+    void for_each_part(F f) const {
+        if (state_ == nullptr) return;
+        f(*state_);
+        for (auto const& other : state_->others) f(*other);
+    }
+
     /// False when an event is being written, or cannot be opened while its process is running.
     [[nodiscard]] bool order_after_importers(stream_token on) {
-        if (state_->handle == nullptr) return true;
-        on = on.on_device(state_->device);  // mutant: ipc_reuse_device
+        bool is_ordered = true;
+        for_each_part([&](auto& part) { is_ordered = is_ordered && order_after_importers(part, on); });
+        return is_ordered;
+    }
+    [[nodiscard]] static bool order_after_importers(detail::share_state& part, stream_token on) {
+        if (part.handles.empty()) return true;
+        on = on.on_device(part.device);  // mutant: ipc_reuse_device
         for (int i = 0; i < control_page::max_importers; ++i) {
             event_handle done;
-            auto const found = state_->control().announced(i, done, state_->locks());
+            auto const found = part.control().announced(i, done, part.locks());
             if (found == control_page::mark::unclear) return false;
-            if (found == control_page::mark::event && !state_->handle->order_after(done, on)) return false;
+            // One event of an importer marks its work on all memories of the page.
+            if (found == control_page::mark::event && !part.handles[0]->order_after(done, on)) return false;
         }
         return true;
     }

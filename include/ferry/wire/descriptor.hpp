@@ -103,7 +103,7 @@ struct node {
 };
 
 /// The version of the format: what this ferry writes. A reader takes every minor of its major.
-inline constexpr std::uint16_t major_version = 1;
+inline constexpr std::uint16_t major_version = 2;
 /// Grows when something is added that older readers may skip.
 inline constexpr std::uint16_t minor_version = 0;
 

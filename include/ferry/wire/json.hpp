@@ -1,4 +1,4 @@
-// ferry: a descriptor as JSON, for readers in other languages and for people. docs/schema/descriptor-1.json is its
+// ferry: a descriptor as JSON, for readers in other languages and for people. docs/schema/descriptor-2.json is its
 // schema. The only header that needs nlohmann/json, and part of no umbrella. Where memory runs out that library may end
 // the process, for its destructors allocate; the binary form only throws std::bad_alloc.
 // length: both directions of one format, of which every field stands here once for each.

@@ -13,6 +13,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -113,7 +115,7 @@ TEST_CASE("buffers that children share are stored once") {
     CHECK(s.descriptor().memories[0].length == 20032);
 }
 
-TEST_CASE("the common part of slices is stored once, and stays so when it is attached and shared again") {
+TEST_CASE("the common part of slices is copied once, and stays so when it is attached and shared again") {
     auto const x = numbers(std::vector<std::int32_t>(5000, 7));
     column_buffer const none[] = {{}};
     ferry::column_parts const children[] = {
@@ -124,26 +126,38 @@ TEST_CASE("the common part of slices is stored once, and stays so when it is att
         share(ferry::make_column({.format = "+s", .length = 4999, .buffers = none, .children = children}, x.owner()),
               {.session = &own});
     auto const& root = std::get<node>(s.descriptor().root);
-    CHECK(root.children[0].buffers[1] == root.children[1].buffers[1]);
-    CHECK(root.children[1].offset == 1);
+    CHECK(root.children[0].buffers[1] == ferry::wire::slice{0, 0, 19'996});
+    CHECK(root.children[1].buffers[1] == ferry::wire::slice{0, 4, 19'996});
+    CHECK(root.children[1].offset == 0);
     CHECK(s.descriptor().memories[0].length == 20032);
+    CHECK(s.copied().bytes == 20000);
     auto const attached = attach_column(s.descriptor(), {.session = &other});
     CHECK(support::shown(attached) == support::shown(s.column()));
     auto const onward = share(attached, {.session = &other, .copy = copy_policy::never});
     CHECK(support::shown(onward.column()) == support::shown(attached));
-    auto const field = share(attached.child("b"), {.session = &other});  // its items begin within a buffer
-    CHECK(field.copied());
+    auto const field = share(attached.child("b"), {.session = &other, .copy = copy_policy::never});
     CHECK(support::shown(field.column()) == support::shown(attached.child("b")));
-    ferry::column_parts const beside[] = {{.format = "i", .name = "a", .length = 3, .buffers = x.view().buffers()}};
-    ferry::column_parts const uneven[] = {
-        {.format = "+s", .name = "few", .length = 3, .buffers = none, .children = beside},
-        {.format = "+w:1000", .name = "all", .length = 3, .buffers = none, .children = {children, 1}}};
-    auto const both =
-        share(ferry::make_column({.format = "+s", .length = 3, .buffers = none, .children = uneven}, x.owner()));
-    auto const few = attach_column(both.descriptor(), {.session = &other}).child("few");
-    auto const cut = share(few, {.session = &other});  // three items, of a buffer of thousands
-    CHECK(cut.copied());
-    CHECK(cut.descriptor().memories[0].length == 64);
+    auto const part = share(attached.slice(100, 7), {.session = &other, .copy = copy_policy::never});
+    CHECK(std::get<node>(part.descriptor().root).offset == 100);
+    CHECK(support::shown(attach_column(part.descriptor())) == support::shown(attached.slice(100, 7)));
+}
+
+TEST_CASE("of a slice without shared memory, only the items are copied where their bytes are known") {
+    auto const x = numbers(std::vector<std::int32_t>(5000, 7));
+    column_buffer const none[] = {{}};
+    ferry::column_parts const children[] = {
+        {.format = "i", .name = "a", .length = 5000, .buffers = x.view().buffers()}};
+    ferry::column_parts const lists[] = {
+        {.format = "+w:5", .name = "all", .length = 1000, .buffers = none, .children = children}};
+    auto const table =
+        ferry::make_column({.format = "+s", .length = 1000, .buffers = none, .children = lists}, x.owner());
+    auto const cut = table.slice(803, 3);
+    auto const s = share(cut);
+    CHECK(s.copied().bytes == 4 * 5 * 3);
+    CHECK(s.copied().buffers == std::vector<std::string>{"column.all[]: data"});
+    CHECK(s.descriptor().memories[0].length == 128);  // as aligned as before
+    CHECK(support::shown(attach_column(s.descriptor())) == support::shown(cut));
+    CHECK_FALSE(share(table.slice(7, 0)).copied());
 }
 
 TEST_CASE("memory that is shared, attached or of the shared space is shared again without a copy") {
@@ -162,7 +176,82 @@ TEST_CASE("memory that is shared, attached or of the shared space is shared agai
     CHECK_FALSE(share(mine, {.session = &own, .copy = copy_policy::never}).copied());
     CHECK(share(mine, {.session = &own, .copy = copy_policy::always}).copied());
     fails(errc::copy_needed,
-          [&] { static_cast<void>(share(numbers(), {.session = &own, .copy = copy_policy::never})); }, {"compact()"});
+          [&] { static_cast<void>(share(numbers(), {.session = &own, .copy = copy_policy::never})); },
+          {"x: data buffer", "ferry::ipc::shared_space"});
+}
+
+TEST_CASE("columns, slices and children with an allocation for each buffer are shared without a copy") {
+    unsigned seed = 600'000;
+    session own, other;
+    support::split_columns shared_memory{
+        ferry::cpu, [&](void const* bytes, std::size_t size, std::shared_ptr<void>& owner) {
+            auto const memory =
+                std::make_shared<ferry::buffer<ferry::ipc::shared_space>>(size, ferry::ipc::shared_space{own});
+            std::memcpy(memory->data(), bytes, size);
+            owner = memory;
+            return static_cast<void*>(memory->data());
+        }};
+    std::vector<std::string> formats(std::begin(column_maker::leaves), std::end(column_maker::leaves));
+    formats.insert(formats.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
+    std::size_t most = 0;
+    for (auto const& format : formats)
+        for (int turn = 0; turn < 3; ++turn) {
+            column_maker maker{++seed};
+            INFO(format, " seed ", seed);
+            auto const whole = shared_memory.put(maker.make(format, maker.below(40), 3));
+            auto const begin = maker.below(whole.length() + 1);
+            std::vector<column> parts{whole, whole.slice(begin, maker.below(whole.length() - begin + 1))};
+            for (int i = 0; i < whole.child_count(); ++i) parts.push_back(whole.child(i));
+            for (auto const& c : parts) {
+                auto const s = share(c, {.session = &own, .copy = copy_policy::never});
+                CHECK_FALSE(s.copied());
+                most = std::max(most, s.descriptor().memories.size());
+                auto const a =
+                    attach_column(ferry::wire::from_bytes(ferry::wire::to_bytes(s.descriptor())), {.session = &other});
+                CHECK(support::shown(a.view()) == support::shown(c.view()));
+                CHECK(a.offset() == (c.length() == 0 ? 0 : c.offset()));
+                auto const alias = attach_column(s.descriptor(), {.session = &own});
+                CHECK(support::shown(alias.view()) == support::shown(c.view()));
+                CHECK(support::shown(s.column()) == support::shown(c.view()));
+                CHECK(s.files().size() == s.descriptor().memories.size());
+            }
+        }
+    CHECK(most > 5);
+    other.trim();
+    CHECK(own.counts().shares == 0);
+    CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE("of a column of several allocations, only the memory of one that is not shared is copied") {
+    session own;
+    auto const shared_part = ferry::compact(numbers({5, 6, 7}), ferry::ipc::shared_space{own});
+    auto const plain = numbers({1, 2, 3});
+    column_buffer const none[] = {{}};
+    ferry::column_parts const children[] = {
+        {.format = "i", .name = "a", .length = 3, .buffers = shared_part.view().buffers()},
+        {.format = "i", .name = "b", .length = 3, .buffers = plain.view().buffers()}};
+    auto const owners = std::make_shared<std::pair<column, column>>(shared_part, plain);
+    auto const table =
+        ferry::make_column({.format = "+s", .name = "t", .length = 3, .buffers = none, .children = children}, owners);
+    fails(errc::copy_needed, [&] { static_cast<void>(share(table, {.session = &own, .copy = copy_policy::never})); },
+          {"t.b: data buffer"});
+    auto s = share(table, {.session = &own});
+    CHECK(s.copied().bytes == 12);
+    CHECK(s.copied().buffers == std::vector<std::string>{"t.b: data"});
+    CHECK(s.descriptor().memories.size() == 2);
+    auto const theirs = s.column();
+    auto const child = theirs.child("a");
+    CHECK(child.view().buffers()[1].data == shared_part.view().buffers()[1].data);
+    auto const a = attach_column(s.descriptor());
+    CHECK(support::shown(a.view()) == support::shown(table.view()));
+    CHECK(s.readers() == 1);
+    auto const d = s.descriptor();
+    s.close();
+    for (auto const& m : d.memories) {
+        auto one = d;
+        one.memories = {m, m};
+        fails(errc::exporter_gone, [&] { static_cast<void>(attach_column(one)); });
+    }
 }
 
 TEST_CASE("tensors and columns are attached by the function of their kind") {
@@ -183,7 +272,8 @@ TEST_CASE("forged descriptors of columns are refused before any buffer is read")
     };
     refused(errc::bad_descriptor, [](auto&, node& n) { n.buffers[1].length = 1 << 20; }, "/column/buffers/1");
     refused(errc::bad_descriptor, [](auto&, node& n) { n.buffers[1].offset = 1 << 20; }, "/column/buffers/1");
-    refused(errc::bad_descriptor, [](auto& d, node&) { d.memories.push_back(d.memories[0]); }, "one memory");
+    refused(errc::bad_descriptor, [](auto& d, node&) { d.memories.push_back(d.memories[0]); }, "several memories");
+    refused(errc::bad_descriptor, [](auto& d, node& n) { d.memories.clear(), n.buffers[1] = {}; }, "a memory");
     refused(
         errc::bad_descriptor, [](auto& d, node&) { d.memories[0].length = d.memories[0].allocation = 1 << 20; },
         "1048576");
@@ -264,14 +354,92 @@ TEST_CASE("columns on a device are shared by handles, and importers wait for the
         CHECK(other.finish() == 0);
         s.close();
     }
-    support::sim_columns others{sim, gpu, stream};
-    auto const foreign = others.put(c);
-    auto const s = share(foreign, {.session = &own, .ready_on = stream}, b);  // allocations of their own: copied
-    CHECK(s.copied());
-    CHECK(s.descriptor().memories[0].ready.size() == 64);
-    auto const mine = s.column().to(ferry::cpu, sim, stream);
-    CHECK(support::shown(mine.view()) == support::shown(c.view()));
-    fails(errc::no_backend, [&] { static_cast<void>(share(foreign)); }, {"ferry/cuda/ipc.hpp"});
+    fails(errc::no_backend, [&] { static_cast<void>(share(there)); }, {"ferry/cuda/ipc.hpp"});
     fails(errc::no_backend, [&] { static_cast<void>(share(there, sim)); }, {"ferry/cuda/ipc.hpp"});
+    CHECK(sim.races() == 0);
+}
+
+TEST_CASE("columns on a device with an allocation for each buffer are shared without a copy") {
+    std::vector<std::string> formats(std::begin(column_maker::leaves), std::end(column_maker::leaves));
+    formats.insert(formats.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
+    auto const made = [](std::string const& format, unsigned seed) {
+        column_maker maker{seed};
+        auto const whole = maker.make(format, maker.below(40), 3);
+        auto const begin = maker.below(whole.length() + 1);
+        return whole.slice(begin, maker.below(whole.length() - begin + 1));
+    };
+    support::importer other{[&](support::line const& parent) {
+        support::sim_system theirs{gpu};
+        support::sim_shareable importer{theirs};
+        auto const on = theirs.make_stream(device_type::cuda);
+        session mappings;
+        unsigned seed = 700'000;
+        for (auto const& format : formats) {
+            auto const a = attach_column(parent.receive(), {.session = &mappings, .stream = on}, importer);
+            auto const host = a.to(ferry::cpu, theirs, on);
+            if (a.device() != gpu || support::shown(host.view()) != support::shown(made(format, ++seed))) return 1;
+            parent.tell('r');
+        }
+        return 0;
+    }};
+    support::sim_system sim{gpu};
+    support::sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    session own;
+    support::sim_columns others{sim, gpu, stream};
+    unsigned seed = 700'000;
+    std::size_t most = 0;
+    for (auto const& format : formats) {
+        INFO(format);
+        auto const there = others.put(made(format, ++seed));
+        auto const s = share(there, {.session = &own, .copy = copy_policy::never, .ready_on = stream}, b);
+        CHECK_FALSE(s.copied());
+        auto const& memories = s.descriptor().memories;
+        most = std::max(most, memories.size());
+        for (std::size_t i = 0; i < memories.size(); ++i) {  // one control page, and one event
+            CHECK(memories[i].name == memories[0].name);
+            CHECK(memories[i].ready.empty() == (i != 0 || memories[0].kind == ferry::wire::memory_kind::none));
+        }
+        other.talk().send(s.descriptor());
+        other.talk().hear('r');
+    }
+    CHECK(other.finish() == 0);
+    CHECK(most > 5);
+    CHECK(sim.calls(support::verb::copy) == 0);
+    CHECK(sim.calls(support::verb::wait) == 0);
+    CHECK(sim.races() == 0);
+    own.collect(std::chrono::seconds{1});
+    CHECK(own.counts().condemned == 0);
+}
+
+TEST_CASE("memory of a device without a handle is copied on the device") {
+    auto const x = numbers(), y = numbers({5, 6, 7, 8});
+    support::sim_system sim{gpu};
+    support::sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    session own;
+    support::sim_columns others{sim, gpu, stream};
+    auto const a = others.put(x), c = others.put(y);
+    column_buffer const none[] = {{}};
+    ferry::column_parts const children[] = {{.format = "i", .name = "a", .length = 4, .buffers = a.view().buffers()},
+                                            {.format = "i", .name = "c", .length = 4, .buffers = c.view().buffers()}};
+    auto const owners = std::make_shared<std::pair<column, column>>(a, c);
+    auto const table = ferry::make_column(
+        {.format = "+s", .name = "t", .length = 4, .buffers = none, .children = children}, owners, gpu);
+    b.pooled = c.view().buffers()[1].data;
+    fails(errc::not_exportable,
+          [&] { static_cast<void>(share(table, {.session = &own, .copy = copy_policy::never}, b)); },
+          {"t.c: data buffer: it comes from a stream-ordered pool"});
+    auto const s = share(table, {.session = &own, .ready_on = stream}, b);
+    CHECK(s.copied().bytes == 16);
+    CHECK(s.copied().buffers == std::vector<std::string>{"t.c: data"});
+    CHECK(sim.calls(support::verb::copy) == 1);
+    CHECK(s.descriptor().memories.size() == 2);
+    CHECK(s.descriptor().memories[0].ready.size() == 64);
+    auto const mine = s.column();
+    auto const child = mine.child("a");
+    CHECK(child.view().buffers()[1].data == a.view().buffers()[1].data);
+    auto const host = mine.to(ferry::cpu, sim, stream);
+    CHECK(support::shown(host.view())[1] == "{02000000,06000000,}");
     CHECK(sim.races() == 0);
 }

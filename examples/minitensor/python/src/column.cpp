@@ -90,7 +90,11 @@ column to(column const& c, nb::handle device) {
     auto const where = normalised(to_device(device));
     ferry::device const wanted{static_cast<ferry::device_type>(where.type), where.id};
     ferry::python::without_gil const unlocked;
-    return c.to(wanted, back_end{});
+    if (ferry::is_same_device(c.device(), wanted)) return c;
+    // Compacted on the host, before the copy or after it.
+    if (ferry::is_host_accessible(c.device())) return ferry::compact(c).to(wanted, back_end{});
+    auto made = c.to(wanted, back_end{});
+    return ferry::is_host_accessible(wanted) && made.offset() != 0 ? ferry::compact(made) : made;
 }
 
 }  // namespace

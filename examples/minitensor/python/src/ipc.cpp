@@ -55,7 +55,7 @@ class shared {
     }
     [[nodiscard]] std::string json() const { return ferry::wire::to_json(share_.descriptor()); }
     [[nodiscard]] nb::object tensor() const { return tensor_; }
-    [[nodiscard]] bool copied() const { return share_.copied(); }
+    [[nodiscard]] bool copied() const { return static_cast<bool>(share_.copied()); }
     void close() {
         if (!share_.close() && PyErr_WarnEx(PyExc_ResourceWarning, "the name stays in /dev/shm: this process may no longer remove it", 1) != 0)
             throw nb::python_error{};

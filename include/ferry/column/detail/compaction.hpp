@@ -19,28 +19,8 @@ inline constexpr std::uint32_t nowhere = 0xffff'ffff;
 
 /// Bytes of a source that are read.
 struct source_range {
-    std::byte const* at = nullptr;  ///< where the column has them
+    std::byte const* at = nullptr;
     std::int64_t bytes = 0;
-    std::byte const* host = nullptr;  ///< where the host reads them, once they were fetched
-};
-
-/// How the host comes to bytes of a source.
-class range_fetcher {
-   public:
-    range_fetcher() = default;
-    range_fetcher(range_fetcher const&) = delete;
-    range_fetcher& operator=(range_fetcher const&) = delete;
-    virtual ~range_fetcher() = default;
-    /// Sets `host` of every range; called once for each depth of the tree.
-    virtual void fetch(std::vector<source_range>& ranges, std::size_t first) = 0;
-};
-
-/// The host reads the source itself.
-class host_fetcher final : public range_fetcher {
-   public:
-    void fetch(std::vector<source_range>& ranges, std::size_t first) override {
-        for (auto i = first; i < ranges.size(); ++i) ranges[i].host = ranges[i].at;
-    }
 };
 
 /// A step of the filling: what is read of one source, and where it goes.
@@ -72,12 +52,6 @@ struct fill_job {
     std::size_t table = 0;  ///< where its part of `numbers` begins
 };
 
-/// What becomes of nodes that are slices of one memory.
-enum class slices : std::uint8_t {
-    apart,     ///< each gets a copy of its own, and every offset is 0
-    together,  ///< what they have in common is there once, with offsets; what is shared is read twice
-};
-
 struct planned_buffer {
     std::int64_t bytes = -1;       ///< -1: absent
     std::int64_t offset = -1;      ///< in the arena
@@ -86,15 +60,13 @@ struct planned_buffer {
 
 struct planned_node {
     column_node const* like = nullptr;  ///< whose format, name and metadata it has
-    std::int64_t flags = 0, length = 0, null_count = 0, offset = 0;
+    std::int64_t flags = 0, length = 0, null_count = 0;
     std::uint32_t first_buffer = 0, buffers = 0, first_child = 0, children = 0, dictionary = nowhere;
     std::uint32_t parent = nowhere;
-    int place = 0;                     ///< among its parent's children; -1: its dictionary
-    std::uint32_t slice_of = nowhere;  ///< the node whose buffers and children it has
+    int place = 0;  ///< among its parent's children; -1: its dictionary
 };
 
-/// The plan: nodes with the root first, children of one node side by side. Only slices that were kept together have
-/// offsets.
+/// The plan: nodes with the root first, children of one node side by side.
 struct compaction {
     std::vector<planned_node> nodes{};
     std::vector<planned_buffer> buffers{};
@@ -120,7 +92,7 @@ class planned_source {
     [[nodiscard]] std::int64_t flags() const noexcept { return self().flags; }
     [[nodiscard]] std::int64_t length() const noexcept { return self().length; }
     [[nodiscard]] std::int64_t null_count() const noexcept { return self().null_count; }
-    [[nodiscard]] std::int64_t offset() const noexcept { return self().offset; }
+    [[nodiscard]] static std::int64_t offset() noexcept { return 0; }
     [[nodiscard]] std::size_t buffer_count() const noexcept { return self().buffers; }
     [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept {
         auto const& b = plan_->buffer(self().first_buffer + static_cast<std::uint32_t>(i));

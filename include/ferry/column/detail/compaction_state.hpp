@@ -21,8 +21,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 /// Its rules are the planner's: see plan_compaction.hpp.
 class compaction_state {
    protected:
-    compaction_state(range_fetcher& fetcher, char const* api, std::source_location where) noexcept
-        : fetcher_{fetcher}, api_{api}, where_{where} {}
+    compaction_state(char const* api, std::source_location where) noexcept : api_{api}, where_{where} {}
 
     using step = fill_job::step;
     /// Items of a source.
@@ -63,10 +62,7 @@ class compaction_state {
         if (p.length == 0) return;
         auto const& n = *p.node;
         auto const layout = layout_of(n.type);
-        // What slices share may be more.
-        bool const is_own = n.offset <= p.offset && p.offset + p.length <= n.offset + n.length;
-        // mutant: column_part_nulls
-        bool const has_no_nulls = is_own && n.null_count.load(std::memory_order_relaxed) == 0;
+        bool const has_no_nulls = n.null_count.load(std::memory_order_relaxed) == 0;
         for (int i = 0; i < layout.buffer_count; ++i) {
             auto const kind = layout.buffers[i].kind;
             auto const* const data = n.buffers[static_cast<std::size_t>(i)].data;
@@ -91,11 +87,7 @@ class compaction_state {
             p.ranges[3] = add_range(n.buffers.back().data, 0, 8 * static_cast<std::int64_t>(n.buffers.size() - 3));
         }
     }
-    void fetch() {
-        fetcher_.fetch(plan_.ranges, fetched_);
-        fetched_ = plan_.ranges.size();
-    }
-    [[nodiscard]] std::byte const* host(std::uint32_t range) const noexcept { return plan_.ranges[range].host; }
+    [[nodiscard]] std::byte const* host(std::uint32_t range) const noexcept { return plan_.ranges[range].at; }
     /// Whether item `i` of the piece is valid.
     [[nodiscard]] bitmap_view validity(piece const& p) const noexcept {
         return {p.ranges[0] == nowhere ? nullptr : host(p.ranges[0]), p.skip(), p.length};
@@ -221,11 +213,9 @@ class compaction_state {
         fail(errc::bad_column, api_, message{} << column_path{p.node->name} << ": " << what.c_str(), where_);
     }
 
-    range_fetcher& fetcher_;
     char const* api_;
     std::source_location where_;
     compaction plan_{};
-    std::size_t fetched_ = 0;
     std::vector<piece> pieces_{};
     std::vector<work> level_{};
     std::vector<extent> spans_{};

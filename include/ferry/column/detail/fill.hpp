@@ -213,7 +213,7 @@ class arena_filler {
     }
     [[nodiscard]] std::byte* to(fill_job const& j) const noexcept { return arena_ + plan_.buffer(j.buffer).offset; }
     [[nodiscard]] std::byte const* from(fill_job const& j) const noexcept { return at(j.range); }
-    [[nodiscard]] std::byte const* at(std::uint32_t range) const noexcept { return plan_.ranges[range].host; }
+    [[nodiscard]] std::byte const* at(std::uint32_t range) const noexcept { return plan_.ranges[range].at; }
     [[noreturn]] void refuse(fill_job const& j, message const& what) const {
         fail(errc::bad_column, api_, path_of(plan_, j.node) << what.c_str(), where_);
     }

@@ -6,7 +6,7 @@
 #include <ferry/column/detail/compaction.hpp>
 #include <ferry/column/detail/compaction_state.hpp>
 #include <ferry/column/detail/fill.hpp>
-#include <ferry/column/detail/plan_slices.hpp>
+#include <ferry/column/detail/plan_variable.hpp>
 #include <ferry/column/detail/same_type.hpp>
 #include <ferry/column/detail/unify.hpp>
 
@@ -22,38 +22,26 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
-/// The chunks are of one type. Reads no byte but by the fetcher: validity, offsets and what is like them, each once for
-/// a depth; the rest is named in `ranges`.
-class compaction_planner : slice_planner {
+/// The chunks are of one type, in memory that the host reads.
+class compaction_planner : variable_planner {
    public:
-    compaction_planner(range_fetcher& fetcher, char const* api, std::source_location where) noexcept
-        : slice_planner{fetcher, api, where} {}
+    compaction_planner(char const* api, std::source_location where) noexcept : variable_planner{api, where} {}
 
-    [[nodiscard]] compaction run(std::span<column_view const> chunks, slices how = slices::apart) {
-        bool const joins_slices = how == slices::together;
-        constexpr int most_turns = 8;  // below slices that were joined there may be others
-        for (int turn = 0;; ++turn) {
-            descend(chunks, joins_slices);
-            if (!joins_slices || turn == most_turns || !find_parts()) break;
-            restart();
-        }
-        fill_slices();
+    [[nodiscard]] compaction run(std::span<column_view const> chunks) {
+        descend(chunks);
         add_data();
-        fetch();
         place(0);
         return std::move(plan_);
     }
 
    private:
-    void descend(std::span<column_view const> chunks, bool joins_slices) {
+    void descend(std::span<column_view const> chunks) {
         plan_.nodes.push_back({.like = &chunks[0].node()});
         for (auto const& c : chunks) pieces_.push_back({&c.node(), c.offset(), c.length()});
         level_.push_back({0, 0, chunks.size()});
         while (!level_.empty()) {
-            if (joins_slices) set_slices_aside();
             for (auto const& w : level_)
                 for (std::size_t i = 0; i < w.count; ++i) request(pieces_[w.first + i]);
-            fetch();
             for (auto const& w : std::exchange(level_, {})) analyse(w);
         }
     }
@@ -262,15 +250,14 @@ class compaction_planner : slice_planner {
 inline compacted_values::compacted_values(column_node const& of) {
     auto const here = std::source_location::current();
     column_view const whole = of;
-    host_fetcher fetcher;
-    plan_ = compaction_planner{fetcher, "ferry::concat", here}.run({&whole, 1});
+    plan_ = compaction_planner{"ferry::concat", here}.run({&whole, 1});
     arena_.resize(static_cast<std::size_t>(plan_.arena));
     arena_filler{plan_, arena_.data(), "ferry::concat", here}.run();
 }
 inline bool compacted_values::operator==(compacted_values const& other) const noexcept {
     auto const is_same = [](planned_node const& x, planned_node const& y) {
-        return x.like->format == y.like->format && x.length == y.length && x.offset == y.offset &&
-               x.null_count == y.null_count && x.buffers == y.buffers && x.children == y.children;
+        return x.like->format == y.like->format && x.length == y.length && x.null_count == y.null_count &&
+               x.buffers == y.buffers && x.children == y.children;
     };
     if (arena_ != other.arena_ || !std::ranges::equal(plan_.nodes, other.plan_.nodes, is_same) ||
         plan_.buffers.size() != other.plan_.buffers.size())

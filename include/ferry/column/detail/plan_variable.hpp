@@ -193,8 +193,6 @@ class variable_planner : protected compaction_state {
         uses_.clear();
     }
 
-    void drop_data() noexcept { uses_.clear(); }
-
    private:
     /// Data of one buffer that a node's views point to, and the numbers that say so.
     struct data_use {

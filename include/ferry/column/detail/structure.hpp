@@ -80,8 +80,8 @@ class structure_check {
         }
         std::int64_t needed = 0;
         if (c_.length() != 0 && !needed_bytes(c_.type(), layout, c_.offset() + c_.length(), needed))
-            return refuse(message{"the bytes of its "} << name_of(layout.kind) << " buffer overflow");
-        return require(b, needed, name_of(layout.kind));
+            return refuse(message{"the bytes of its "} << name(layout.kind) << " buffer overflow");
+        return require(b, needed, name(layout.kind));
     }
     [[nodiscard]] bool require(column_buffer const& b, std::int64_t needed, char const* what) const {
         if (needed > 0 && b.data == nullptr)
@@ -91,12 +91,6 @@ class structure_check {
             return refuse(message{} << what << " buffer holds " << b.bytes << " bytes, needs " << needed);
         return true;
     }
-    [[nodiscard]] static constexpr char const* name_of(buffer_kind kind) noexcept {
-        constexpr char const* names[] = {"validity", "data",  "offsets",  "offsets",
-                                         "sizes",    "views", "type ids", "data"};
-        return names[static_cast<std::size_t>(kind)];
-    }
-
     [[nodiscard]] bool check_children() const {
         int const expected = c_.layout().child_count;
         if (expected >= 0 && c_.child_count() != expected)

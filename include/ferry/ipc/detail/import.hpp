@@ -14,6 +14,7 @@
 #include <string>  // see region.hpp
 #include <unordered_map>
 #include <utility>
+#include <vector>  // several memories may have one name
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
@@ -44,24 +45,24 @@ struct mapping_entry {
     mapping_entry(mapping_entry const&) = delete;
     mapping_entry& operator=(mapping_entry const&) = delete;
     ~mapping_entry() {
-        // mutant: ipc_close_after_work
-        bool const is_device = foreign != nullptr;
-        foreign.reset();  // first: an empty place says that nothing is mapped
+        bool const is_device = !foreign.empty();
+        // First: an empty place says that nothing is mapped. In order: the first waits for the work that uses any.
+        for (auto& one : foreign) one.reset();  // mutant: ipc_close_after_work
         // A forked child cannot use memory of a device, but may read that of the host.
         if (is_device && process.is_here()) control().leave(place, where->memory.locks());
     }
 
     std::string key{};
     std::shared_ptr<region> where{};
-    std::unique_ptr<opened> foreign{};  // off the host
+    std::vector<std::unique_ptr<opened>> foreign{};  // off the host: one for each memory under this name
     std::uint64_t share = 0;
     process_mark process{};
     int place = -1;
-    wire::memory description{};
+    std::vector<wire::memory> descriptions{};
     std::mutex recording{};
     std::shared_ptr<void> kept_by{};  // its own session, where it may never be closed: guarded by recording
 
-    std::size_t users = 0;       // from here on guarded by the cache
+    std::size_t users = 0;        // from here on guarded by the cache
     std::uint64_t forked_at = 0;  // forks() when the first of the users came
     bool is_opening = true;
     bool is_current = true;  // found by its key
@@ -82,9 +83,14 @@ struct mapping_entry {
     void drop_reader() const noexcept {
         if (!where->memory.is_sealed()) control().drop_reader(place);
     }
+    [[nodiscard]] std::uint64_t bytes() const noexcept {
+        std::uint64_t all = 0;
+        for (auto const& m : descriptions) all += m.allocation;
+        return all;
+    }
     /// Whether a child that was forked meanwhile may read through its copy of the mapping.
     [[nodiscard]] bool is_inherited() const noexcept {
-        return foreign == nullptr && forked_at != forks();  // mutant: ipc_fork_reads
+        return foreign.empty() && forked_at != forks();  // mutant: ipc_fork_reads
     }
 };
 
@@ -113,7 +119,7 @@ class import_cache {
             }
             if (one.users++ == 0) {
                 used_.splice(used_.begin(), unused_, found->second);
-                bytes_ -= one.description.allocation;
+                bytes_ -= one.bytes();
                 one.forked_at = forks();
                 one.begin_reading();
             }
@@ -154,14 +160,14 @@ class import_cache {
         if (--one.users != 0) return;
         bool const is_mine = one.process.is_here() && !one.is_inherited();
         if (is_mine) one.end_reading();
-        bool const has_room = bound_ != 0 && one.description.allocation <= most_bytes_;
+        bool const has_room = bound_ != 0 && one.bytes() <= most_bytes_;
         if (bool const keep = is_mine && one.is_current && has_room && one.is_attachable(); !keep) {
             if (one.is_current) by_key_.erase(one.key);
             doomed.splice(doomed.begin(), used_, at);
             return;
         }
         unused_.splice(unused_.begin(), used_, at);
-        bytes_ += one.description.allocation;
+        bytes_ += one.bytes();
         while (unused_.size() > bound_ || bytes_ > most_bytes_) take(std::prev(unused_.end()), doomed);
         if (unused_.size() > 1 && !unused_.back().is_attachable()) take(std::prev(unused_.end()), doomed);
     }
@@ -197,7 +203,7 @@ class import_cache {
 
    private:
     void take(handle unused, list& doomed) noexcept {
-        bytes_ -= unused->description.allocation;
+        bytes_ -= unused->bytes();
         by_key_.erase(unused->key);
         doomed.splice(doomed.begin(), unused_, unused);
     }

@@ -10,12 +10,16 @@
 #include <ferry/tensor/managed.hpp>
 #include <ferry/wire/check.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>  // see region.hpp
+#include <optional>
 #include <source_location>
+#include <span>
 #include <string>  // see region.hpp
 #include <utility>
+#include <variant>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
@@ -51,13 +55,14 @@ class attachment {
     /// Called before the reader is subtracted, so that an exporter that sees no reader sees the event. False when the
     /// completion of the queued work cannot be determined.
     [[nodiscard]] bool announce_done() noexcept {
-        if (mapping_->foreign == nullptr || !on_.names_stream()) return true;
+        if (mapping_->foreign.empty() || !on_.names_stream()) return true;
         try {
             std::lock_guard const lock{mapping_->recording};
             event_handle done;
+            auto& first = *mapping_->foreign[0];  // its event marks the work that uses any of the memories
             // mutant: ipc_done_device
-            auto const on = on_.on_device(mapping_->foreign->device());  // every device has default streams of its own
-            if (mapping_->foreign->record_done(on, done)) mapping_->control().announce(mapping_->place, done);
+            auto const on = on_.on_device(first.device());  // every device has default streams of its own
+            if (first.record_done(on, done)) mapping_->control().announce(mapping_->place, done);
         } catch (error const& e) {
             return e.code() != errc::capturing;
         } catch (...) {  // a device that is lost runs nothing any more
@@ -97,21 +102,6 @@ inline segment_name check_origin(wire::descriptor const& d, wire::memory const& 
     return *name;
 }
 
-/// A tensor of this process and session: shares its owner.
-[[nodiscard]] inline managed_tensor alias(std::shared_ptr<share_state> const& s, wire::descriptor const& d,
-                                          stream_token on, std::source_location where) {
-    if (!(s->memory_description() == d.memories[0]))  // mutant: ipc_alias_memory
-        fail(errc::bad_descriptor, attach_api, message{"its memory is not what was shared under this name"}, where);
-    if (!s->is_open) fail_gone(d.memories[0], "this process has closed it", where);
-    if (s->handle != nullptr) s->handle->wait_ready(on.on_device(s->device));  // mutant: ipc_alias_ready
-    auto const& t = std::get<wire::tensor>(d.root);
-    auto* const begin = static_cast<std::byte*>(s->data) - s->layout().byte_offset;
-    bool const is_read_only = has(s->layout().flags, flags::read_only);
-    return make_managed(std::shared_ptr<share_state>{s},
-                        view_of(t, s->data == nullptr ? nullptr : begin + t.byte_offset, s->device),
-                        is_read_only ? flags::read_only : flags::none, version::current, where);
-}
-
 /// Opens a handle, and tries again without unused mappings when one of them may have caused the failure.
 template <class Open>
 [[nodiscard]] auto open_again(session_state& session, Open open) {
@@ -125,53 +115,117 @@ template <class Open>
     return open();
 }
 
+/// Where memories are opened: a device, and a file for each of the descriptor's memories.
+struct opening_place {
+    std::optional<ferry::device> device{};
+    std::span<int const> files{};
+
+    [[nodiscard]] opening of(std::uint32_t memory) const noexcept {
+        return {device, memory < files.size() ? files[memory] : -1};
+    }
+};
+
+/// The numbers of a descriptor's memories that have one name, and thus one control page.
+using memory_group = std::span<std::uint32_t const>;
+
+/// Memories of a group: a mapping, or an alias of a share of this process and session.
+class opened_share {
+   public:
+    explicit opened_share(attachment a) noexcept : held_{std::move(a)} {}
+    explicit opened_share(std::shared_ptr<share_state> own) noexcept : held_{std::move(own)} {}
+
+    /// The first byte of the exported range of the group's i-th memory; null when there is none.
+    [[nodiscard]] std::byte* begin(std::size_t i) const noexcept {
+        if (auto const* own = std::get_if<1>(&held_)) return (*own)->begins[i];
+        mapping_entry const& m = std::get<0>(held_).mapping();
+        if (!m.foreign.empty()) return static_cast<std::byte*>(m.foreign[i]->data());
+        return m.descriptions[i].length == 0 ? nullptr : m.where->memory.data() + m.descriptions[i].offset;
+    }
+    /// The device of the group's i-th memory, described by `m`.
+    [[nodiscard]] ferry::device device(std::size_t i, wire::memory const& m, opening_place const& how) const noexcept {
+        if (auto const* own = std::get_if<1>(&held_)) return (*own)->device;
+        mapping_entry const& found = std::get<0>(held_).mapping();
+        if (!found.foreign.empty()) return found.foreign[i]->device();
+        return {m.type, how.device ? how.device->id : 0};
+    }
+    [[nodiscard]] bool is_read_only() const noexcept {
+        auto const* own = std::get_if<1>(&held_);
+        return own != nullptr && has((*own)->layout().flags, flags::read_only);
+    }
+
+   private:
+    std::variant<attachment, std::shared_ptr<share_state>> held_;
+};
+
+/// Memory of this process and session: shares its owner.
+[[nodiscard]] inline opened_share alias(std::shared_ptr<share_state> s, wire::descriptor const& d, memory_group group,
+                                        stream_token on, std::source_location where) {
+    bool const is_same =
+        std::ranges::equal(group, s->memories, {}, [&](std::uint32_t i) -> auto& { return d.memories[i]; });
+    if (!is_same)  // mutant: ipc_alias_memory
+        fail(errc::bad_descriptor, attach_api, message{"its memory is not what was shared under this name"}, where);
+    if (!s->is_open) fail_gone(d.memories[group[0]], "this process has closed it", where);
+    for (auto const& handle : s->handles) handle->wait_ready(on.on_device(s->device));  // mutant: ipc_alias_ready
+    return opened_share{std::move(s)};
+}
+
 /// Maps, or opens, what the descriptor names.
 template <class BackEnd>
-void open_import(mapping_entry& made, session_state& session, wire::descriptor const& d, segment_name const& name,
-                 opening const& how, access_mode mode, BackEnd& b, std::source_location where) {
-    auto const& m = d.memories[0];
-    bool const is_host = m.kind == wire::memory_kind::host_shared;
+void open_import(mapping_entry& made, session_state& session, wire::descriptor const& d, memory_group group,
+                 segment_name const& name, opening_place const& how, access_mode mode, BackEnd& b,
+                 std::source_location where) {
+    auto const& first = d.memories[group[0]];
+    bool const is_host = first.kind == wire::memory_kind::host_shared;
     made.share = name.id;
     made.process = process_mark::here();
     made.where = std::make_shared<region>(
-        segment::open(m.name, is_host ? m.allocation : 0, m.id, mode, how.file, where), m.id, mode);
+        segment::open(first.name, is_host ? first.allocation : 0, first.id, mode, how.of(group[0]).file, where),
+        first.id, mode);
     session.regions().add(made.where);
-    made.description = m;
     made.where->shared_as = region::use::imported;
     if (made.where->memory.is_sealed()) made.begin_reading();
     else made.place = made.control().enter(made.where->memory.locks());
     if (made.place == -1) fail(errc::out_of_memory, attach_api, message{"the kernel has no memory for a lock"}, where);
-    if (!made.is_attachable()) fail_gone(m, "its exporter has closed it, or is gone", where);
-    if (is_host || m.kind == wire::memory_kind::none) return;
-    if constexpr (handle_back_end<BackEnd>) {
-        if (b.opens(m)) {
-            auto opened = open_again(session, [&] { return b.open_memory(m, how); });
-            made.foreign = std::make_unique<opened_by<decltype(opened)>>(std::move(opened));
-            return;
+    if (!made.is_attachable()) fail_gone(first, "its exporter has closed it, or is gone", where);
+    for (auto const i : group) {
+        auto const& m = d.memories[i];
+        made.descriptions.push_back(m);
+        if (m.kind == wire::memory_kind::host_shared || m.kind == wire::memory_kind::none) {
+            if (group.size() == 1) return;
+            fail(errc::bad_descriptor, attach_api,
+                 message{"several memories have the name "} << m.name.c_str() << ", and one is of kind "
+                                                            << wire::name(m.kind) << ", which has a name of its own",
+                 where);
         }
+        if constexpr (handle_back_end<BackEnd>) {
+            if (b.opens(m)) {
+                auto opened = open_again(session, [&] { return b.open_memory(m, how.of(i)); });
+                made.foreign.push_back(std::make_unique<opened_by<decltype(opened)>>(std::move(opened)));
+                continue;
+            }
+        }
+        message text{"the passed back end opens no memory of kind "};
+        text << wire::name(m.kind);
+        if (uses_cuda_streams(m.type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
+        fail(errc::no_backend, attach_api, text, where);
     }
-    message text{"the passed back end opens no memory of kind "};
-    text << wire::name(m.kind);
-    if (uses_cuda_streams(m.type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
-    fail(errc::no_backend, attach_api, text, where);
 }
 
+/// Whether the same bytes are meant. The handles and events of one memory may differ.
+[[nodiscard]] inline bool is_same_range(wire::memory const& a, wire::memory const& b) noexcept {
+    return a.id == b.id && a.allocation == b.allocation && a.kind == b.kind && a.offset == b.offset &&
+           a.length == b.length;
+}
+
+/// Opens the memories of a group of a checked descriptor.
 template <class BackEnd>
-[[nodiscard]] managed_tensor open_share(wire::descriptor const& d, std::shared_ptr<session_state> session,
-                                        stream_token on, opening const& how, BackEnd& b, std::source_location where) {
-    wire::check(d);
-    if (!std::holds_alternative<wire::tensor>(d.root))
-        fail(errc::argument, attach_api,
-             message{"the descriptor is a column's, not a tensor's: call ferry::ipc::attach_column"}, where);
-    auto const& t = std::get<wire::tensor>(d.root);
-    if (d.memories.size() != 1 || t.memory != 0)
-        fail(errc::bad_descriptor, attach_api,
-             message{"a tensor lies in one memory, and the descriptor has "} << std::uint64_t{d.memories.size()},
-             where);
-    auto const& m = d.memories[0];
+[[nodiscard]] opened_share open_group(wire::descriptor const& d, memory_group group, bool is_read_only,
+                                      std::shared_ptr<session_state> const& session, stream_token on,
+                                      opening_place const& how, BackEnd& b, std::source_location where) {
+    auto const& m = d.memories[group[0]];
     auto const me = session->me(where);
     auto const name = check_origin(d, m, me, where);
-    if (auto const own = session->find(name.id)) return alias(own, d, on, where);
+    if (auto own = session->find(name.id)) return alias(std::move(own), d, group, on, where);
     bool const is_here = d.from.pid == me.pid && d.from.pid_namespace == me.pid_namespace;
     if (is_here && m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none) {
         if (!segment::open(m.name, 0, m.id, access_mode::read_write, -1, where).is_open(name.id))
@@ -183,33 +237,46 @@ template <class BackEnd>
             where);
     }
 
-    bool const is_read_only = has(t.flags, flags::read_only);
     message key{m.name.c_str()};
     key << (is_read_only ? 'r' : 'w');
-    if (how.where) key << int{static_cast<int>(how.where->type)} << ':' << how.where->id;
+    if (how.device) key << int{static_cast<int>(how.device->type)} << ':' << how.device->id;
     auto const mapping = session->imports().acquire(key.c_str(), [&](mapping_entry& made) {
-        open_import(made, *session, d, name, how, is_read_only ? access_mode::read_only : access_mode::read_write,
-                    b, where);
+        open_import(made, *session, d, group, name, how,
+                    is_read_only ? access_mode::read_only : access_mode::read_write, b, where);
     });
     attachment hold{session, mapping, on};
     mapping_entry& found = hold.mapping();
     if (!found.is_attachable()) fail_gone(m, "its exporter has closed it, or is gone", where);
-    if (m.id != found.description.id || m.allocation != found.description.allocation ||
-        m.kind != found.description.kind || m.offset != found.description.offset ||
-        m.length != found.description.length)
+    if (!std::ranges::equal(group, found.descriptions, is_same_range,
+                            [&](std::uint32_t i) -> auto& { return d.memories[i]; }))
         fail(errc::bad_descriptor, attach_api, message{"its memory is not what is mapped under this name"}, where);
-
-    ferry::device place{m.type, how.where ? how.where->id : 0};
-    std::byte* begin = nullptr;
-    if (found.foreign != nullptr) {
-        place = found.foreign->device();
-        begin = static_cast<std::byte*>(found.foreign->data());
-        found.foreign->wait_ready(m, on.on_device(place));  // mutant: ipc_ready
-    } else if (m.kind == wire::memory_kind::host_shared) {
-        begin = found.where->memory.data() + m.offset;
+    for (std::size_t i = 0; i < found.foreign.size(); ++i) {
+        opened& one = *found.foreign[i];
+        one.wait_ready(d.memories[group[i]], on.on_device(one.device()));  // mutant: ipc_ready
     }
-    return make_managed(std::move(hold), view_of(t, m.length == 0 ? nullptr : begin + t.byte_offset, place),
-                        flags::none, version::current, where);
+    return opened_share{std::move(hold)};
+}
+
+template <class BackEnd>
+[[nodiscard]] managed_tensor open_share(wire::descriptor const& d, std::shared_ptr<session_state> const& session,
+                                        stream_token on, opening_place const& how, BackEnd& b,
+                                        std::source_location where) {
+    wire::check(d);
+    if (!std::holds_alternative<wire::tensor>(d.root))
+        fail(errc::argument, attach_api,
+             message{"the descriptor is a column's, not a tensor's: call ferry::ipc::attach_column"}, where);
+    auto const& t = std::get<wire::tensor>(d.root);
+    if (d.memories.size() != 1 || t.memory != 0)
+        fail(errc::bad_descriptor, attach_api,
+             message{"a tensor lies in one memory, and the descriptor has "} << std::uint64_t{d.memories.size()},
+             where);
+    std::uint32_t const only = 0;
+    auto held = open_group(d, {&only, 1}, has(t.flags, flags::read_only), session, on, how, b, where);
+    auto* const begin = held.begin(0);
+    auto const place = held.device(0, d.memories[0], how);
+    auto const bits = held.is_read_only() ? flags::read_only : flags::none;
+    return make_managed(std::move(held), view_of(t, begin == nullptr ? nullptr : begin + t.byte_offset, place), bits,
+                        version::current, where);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

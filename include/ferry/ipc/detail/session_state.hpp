@@ -84,14 +84,14 @@ class session_state : public std::enable_shared_from_this<session_state> {
         if (!s->process.is_here() || !s->is_open.exchange(false)) return true;  // mutant: ipc_fork_share
         bool const is_removed = withdraw(*s);
         std::lock_guard const lock{mutex_};
-        if (s->handle == nullptr || !s->control().is_mapped(s->locks())) return is_removed;  // mutant: ipc_condemned
+        if (s->handles.empty() || !s->control().is_mapped(s->locks())) return is_removed;  // mutant: ipc_condemned
         s->self = s;
         s->next_condemned = std::exchange(first_condemned_, s.get());
         return is_removed;
     }
     /// Takes back the share, its name, and that the session knows it. False when the name stays.
     bool withdraw(share_state& s) noexcept {
-        bool const is_removed = s.where->memory.unlink(s.memory_description().name);
+        bool const is_removed = s.where->memory.unlink(s.name);
         std::lock_guard const lock{mutex_};
         shares_.erase(s.id);
         return is_removed;

@@ -3,14 +3,18 @@
 
 #include <ferry/ipc/detail/region.hpp>
 #include <ferry/ipc/handles.hpp>
+#include <ferry/ipc/share_copies.hpp>
 #include <ferry/tensor/managed.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <atomic>  // closed by one thread, looked at by others
+#include <cstddef>
 #include <cstdint>
 #include <memory>  // see region.hpp
 #include <string>  // see region.hpp
 #include <utility>
+#include <variant>
+#include <vector>  // a share may have several memories
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
@@ -42,35 +46,48 @@ struct share_state {
     share_state(share_state const&) = delete;
     share_state& operator=(share_state const&) = delete;
 
-    std::shared_ptr<session_state> session{};                               // first: the others need it to die
-    std::unique_ptr<void, void (*)(void*)> memory{nullptr, +[](void*) {}};  // of a copy off the host
-    managed_tensor owner{};                                                 // of what is shared where it lies
-    std::shared_ptr<region> where{};      // the control page, and the data of the host
-    std::unique_ptr<exporting> handle{};  // off the host; dies before what it names
-    wire::descriptor description{};
-    wire::tensor arena{};  // of a column: its memory, as bytes
-    void* data = nullptr;  // element 0
+    std::shared_ptr<session_state> session{};           // first: the others need it to die
+    std::shared_ptr<void const> copy{};                 // memory of copies off the host
+    managed_tensor owner{};                             // of a tensor that is shared where it lies
+    std::shared_ptr<void const> column_owner{};         // of a column, some of which is shared where it lies
+    std::shared_ptr<region> where{};                    // the control page, and the data of the host
+    std::vector<std::unique_ptr<exporting>> handles{};  // off the host; die before what they name
+    std::string name{};
+    std::vector<wire::memory> memories{};  // under this name
+    std::vector<std::byte*> begins{};      // of their exported ranges
+    wire::descriptor description{};        // of the whole share
+    wire::tensor arena{};                  // of a column: its first memory, as bytes
     ferry::device device{};
-    std::uint64_t id = 0;  // of this share, as in its name
+    std::uint64_t id = 0;    // of this share, as in its name
     process_mark process{};  // that may close it: not a forked child
-    bool copied = false;
+    share_copies copied{};
     bool is_frozen = false;  // or will be
     std::atomic<bool> is_open = false;
+    std::vector<std::shared_ptr<share_state>> others{};  // of a column: the rest of its memories
 
     std::shared_ptr<share_state> self{};  // while condemned
     share_state* next_condemned = nullptr;
 
     [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
     [[nodiscard]] int locks() const noexcept { return where->memory.locks(); }
-    [[nodiscard]] wire::memory const& memory_description() const noexcept { return description.memories[0]; }
-    /// Of the tensor; of a column: its bytes.
+    void add(wire::memory m, std::byte* begin) {
+        memories.push_back(std::move(m));
+        begins.push_back(begin);
+    }
+    /// Of the tensor; of a column: the bytes of its first memory.
     [[nodiscard]] wire::tensor const& layout() const noexcept {
         auto const* const t = std::get_if<wire::tensor>(&description.root);
         return t != nullptr ? *t : arena;
     }
     [[nodiscard]] tensor_view view() const noexcept {
         auto const& t = layout();
-        return {data, t.dtype, t.shape, t.strides.empty() ? strides_view{} : strides_view{t.strides}, device, t.flags};
+        auto* const data = begins[0] == nullptr ? nullptr : begins[0] + t.byte_offset;
+        return {static_cast<void*>(data),
+                t.dtype,
+                t.shape,
+                t.strides.empty() ? strides_view{} : strides_view{t.strides},
+                device,
+                t.flags};
     }
 };
 

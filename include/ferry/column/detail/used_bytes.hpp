@@ -1,0 +1,120 @@
+// ferry: the bytes that the items of a column use, as far as that can be said without reading its buffers, and their
+// copy in one allocation.
+#pragma once
+
+#include <ferry/column/detail/load.hpp>
+#include <ferry/column/detail/path.hpp>
+#include <ferry/column/detail/staged_bytes.hpp>
+#include <ferry/column/layout.hpp>
+#include <ferry/column/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>  // std::less orders any pointers
+#include <span>
+#include <vector>  // as many as buffers
+
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+
+/// Number of items at the front of a view that its buffers can leave out: all before the first item, or, of bitmaps,
+/// the whole bytes. Zero for run-end encoded columns, whose runs are not counted.
+[[nodiscard]] inline std::int64_t unused_items(column_view c) noexcept {
+    if (c.length() == 0) return c.offset();
+    if (c.type().id == type_id::run_end_encoded) return 0;
+    bool const has_bits = c.type().id == type_id::boolean || !c.validity().is_all_set();
+    return has_bits ? c.offset() / 8 * 8 : c.offset();
+}
+/// Child `i`, without the items that belong to the parent's `unused_items`.
+[[nodiscard]] inline column_view used_child(column_view c, int i) noexcept {
+    auto const child = child_of(c, i);
+    auto const unused = unused_items(c), length = c.offset() - unused + c.length();
+    auto const part = [&](std::int64_t begin, std::int64_t n) {  // checked with the structure
+        return column_view{child.node(), child.offset() + begin, n};
+    };
+    switch (c.type().id) {
+        case type_id::structure:
+        case type_id::sparse_union: return part(unused, length);
+        case type_id::fixed_size_list: return part(unused * c.type().width, length * c.type().width);
+        case type_id::run_end_encoded: return child;
+        default: return c.length() == 0 ? part(0, 0) : child;
+    }
+}
+
+/// Some bytes of a buffer.
+struct used_range {
+    std::byte const* begin = nullptr;
+    std::int64_t bytes = 0;  ///< -1: not known
+};
+/// The bytes of a buffer from item `unused` on: what the items need; of data that offsets or lengths bound, everything.
+[[nodiscard]] inline used_range used_bytes(column_view c, std::size_t i, std::int64_t unused) noexcept {
+    auto const layout = c.layout();
+    auto const& b = c.buffers()[i];
+    auto const* const begin = static_cast<std::byte const*>(b.data);
+    if (begin == nullptr) return {};
+    if (i >= static_cast<std::size_t>(layout.buffer_count)) {
+        bool const is_last = i + 1 == c.buffers().size();  // the lengths of the others
+        return {begin,
+                is_last ? 8 * static_cast<std::int64_t>(i - static_cast<std::size_t>(layout.buffer_count)) : b.bytes};
+    }
+    if (layout.buffers[i].kind == buffer_kind::bytes) return {begin, c.length() == 0 ? 0 : b.bytes};
+    std::int64_t needed = 0;
+    if (c.length() == 0 || !needed_bytes(c.type(), layout.buffers[i], c.offset() + c.length(), needed)) return {};
+    auto const bits = layout.buffers[i].kind == buffer_kind::data ? item_bits(c.type()) : layout.buffers[i].bits;
+    auto const before = bits == 1 ? unused / 8 : unused * (bits / 8);
+    return {begin + before, needed - before};
+}
+/// Reads where the data of a buffer ends: the last offset, or the length of a view type's buffer.
+/// \return  false after an error, as errc::bad_column: outside of what is there
+template <class BackEnd>
+[[nodiscard]] bool read_end(column_view c, std::size_t i, column_path const& path, BackEnd& b, stream_token on,
+                            std::int64_t& out, reporter r) {
+    auto const layout = c.layout();
+    bool const is_variadic = i >= static_cast<std::size_t>(layout.buffer_count);
+    auto const width = is_variadic || layout.buffers[1].bits == 64 ? 8 : 4;
+    auto const item = is_variadic ? static_cast<std::int64_t>(i) - layout.buffer_count : c.offset() + c.length();
+    auto const* const data = static_cast<std::byte const*>((is_variadic ? c.buffers().back() : c.buffers()[1]).data);
+    staged_bytes last;
+    if (!last.stage(data + item * width, width, c.device(), b, on, r)) return false;
+    out = width == 8 ? load<std::int64_t>(last.data(), 0) : load<std::int32_t>(last.data(), 0);
+    auto const there = c.buffers()[i].bytes;
+    if (out >= 0 && (there < 0 || out <= there)) return true;
+    return report(r, errc::bad_column,
+                  message{} << path << ": its data ends at " << out << ", and there are " << there << " bytes");
+}
+
+/// Bytes that are copied into one allocation, and where they are there.
+struct copied_range {
+    std::byte const* begin;
+    std::int64_t bytes;
+    std::int64_t at = 0;
+};
+/// The copies of the ranges in address order, each byte once, aligned as before. Small gaps are copied within
+/// `readable` bytes, one allocation. Sorts the ranges.
+/// \return  number of bytes of the allocation
+[[nodiscard]] inline std::int64_t lay_out(std::span<copied_range*> ranges, std::vector<copied_range>& runs,
+                                          std::span<std::byte const> readable = {}) {
+    constexpr std::int64_t alignment = 64, largest_gap = 4096;
+    constexpr std::less<> before;
+    auto const round_up = [](std::int64_t n) { return (n + alignment - 1) / alignment * alignment; };
+    auto const is_readable = [&](std::byte const* p) {
+        return !readable.empty() && !before(p, readable.data()) && !before(readable.data() + readable.size(), p);
+    };
+    std::int64_t total = 0;
+    std::ranges::sort(ranges, before, &copied_range::begin);
+    for (auto* r : ranges) {
+        auto const* const end = runs.empty() ? nullptr : runs.back().begin + runs.back().bytes;
+        if (end == nullptr ||
+            (before(end, r->begin) && !(is_readable(end) && is_readable(r->begin) && r->begin - end <= largest_gap))) {
+            total = round_up(total) + static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(r->begin) % 16);
+            runs.push_back({r->begin, 0, total});
+        }
+        auto& run = runs.back();
+        r->at = run.at + (r->begin - run.begin);
+        run.bytes = std::max(run.bytes, r->begin - run.begin + r->bytes);
+        total = run.at + run.bytes;
+    }
+    return round_up(total);
+}
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
