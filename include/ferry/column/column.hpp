@@ -183,9 +183,9 @@ class column {
         return column_values<T>::try_make(view_, owner_, where);
     }
 
-    /// Copies the column to a device or into a memory space. Returns the column itself if it is there already. The copy
-    /// has one allocation with the bytes that the items use, each once, as they are: buffers that nodes share are
-    /// shared by the copies. Of a slice, the copy has all text and all items of lists, and the bitmaps from a whole
+    /// Copies the column to a device or into a memory space. Returns the column itself if it is on that device already.
+    /// The copy has one allocation with the bytes that the items use, each once, as they are: buffers that nodes share
+    /// are shared by the copies. Of a slice, the copy has all text and all items of lists, and the bitmaps from a whole
     /// byte on, so that its offset is below 8; runs are not cut. Requires #include <ferry/column/to.hpp>.
     ///
     /// From host memory one transfer copies everything, through a staging buffer; from a device one for each buffer, or
