@@ -10,6 +10,7 @@ import arrow_trees as trees
 import numpy as np
 import pyarrow as pa
 import pytest
+import without_gil
 from arrow_forge import Forged, Node, Tree
 from other_process import Process
 
@@ -232,6 +233,7 @@ def test_ipc_share_refuses_other_objects():
 
 def test_the_columns_example_reports_shares_and_copies():
     """examples/columns/demo.py receives every value."""
+    without_gil.need("sklearn")
     demo = pathlib.Path(__file__).resolve().parents[2] / "examples" / "columns" / "demo.py"
     done = subprocess.run([sys.executable, str(demo)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

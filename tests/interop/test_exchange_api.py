@@ -575,15 +575,15 @@ def test_R69_a_changed_type_is_inspected_again():
 
     class Base:
         def __dlpack__(self, **keywords):
-            return first.__dlpack__(**keywords)
+            return tensors[0].__dlpack__(**keywords)
 
     class Derived(Base):
         pass
 
-    first, second = mt.arange(2), mt.arange(3)
+    tensors = [mt.arange(2), mt.arange(3)]
     for kind in (Base, Derived):
         assert mt.from_dlpack(kind()).tolist() == mt.from_dlpack(kind()).tolist() == [0, 1]
-    Base.__dlpack__ = lambda self, **keywords: second.__dlpack__(**keywords)
+    Base.__dlpack__ = lambda self, **keywords: tensors[1].__dlpack__(**keywords)
     for kind in (Base, Derived):
         assert mt.from_dlpack(kind()).tolist() == mt.from_dlpack(kind()).tolist() == [0, 1, 2]
     Base.__dlpack_c_exchange_api__ = mt.Tensor.__dlpack_c_exchange_api__
@@ -596,5 +596,6 @@ def test_R69_a_changed_type_is_inspected_again():
     with pytest.raises(TypeError, match="expects an object with __dlpack__"):
         mt.from_dlpack(Derived())
     instance = Base()
-    instance.__dlpack__ = first.__dlpack__
+    instance.__dlpack__ = tensors[0].__dlpack__
     assert mt.from_dlpack(instance).tolist() == [0, 1]
+    tensors.clear()  # CPython 3.13 without the GIL does not free functions, once a thread has been started

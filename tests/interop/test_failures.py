@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import without_gil
 
 HERE = pathlib.Path(__file__).parent
 PATHS = [
@@ -44,6 +45,8 @@ def failures(probe, script, path, bits):
 @pytest.mark.parametrize("kind, bits", [("of_cxx", 1), ("of_python", 2)])
 @pytest.mark.parametrize("path", PATHS)
 def test_R62_R68_a_failed_allocation(probe, path, kind, bits):
+    if without_gil.WITHOUT_GIL and (path, kind) == ("import_from_old_producer", "of_python"):
+        pytest.skip("CPython 3.13 without the GIL crashes if PyList_New, for a TypeError about keywords, cannot allocate the items")
     assert failures(probe, "failing.py", path, bits) > 0 or path in ("export_refused", "export_bad_argument")
 
 

@@ -364,6 +364,7 @@ def ends(code):
 
 def test_R28_torch_aborts_on_negative_strides():
     """In a child process, because nothing after it would run."""
+    without_gil.need("torch")
     status, out, errors = ends("""
         import torch, minitensor as mt
         t = mt.arange(6)[::-1]

@@ -13,7 +13,7 @@ import pytest
 
 WITHOUT_GIL = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 TESTS = str(pathlib.Path(__file__).resolve().parents[1])
-SOME = ("array_api_strict", "duckdb", "jax", "polars", "pyarrow", "torch", "tvm_ffi")
+SOME = ("array_api_strict", "duckdb", "imageio", "jax", "polars", "pyarrow", "sklearn", "torch", "tvm_ffi")
 MISSING = tuple(name for name in SOME if WITHOUT_GIL and importlib.util.find_spec(name) is None)
 
 
@@ -21,8 +21,14 @@ def skip(name):
     pytest.skip(f"{name} is not installed for CPython {sys.version_info[0]}.{sys.version_info[1]} without the GIL", allow_module_level=True)
 
 
-def skip_program(code):
-    """Skips a test whose child process would import a missing library."""
+def need(name):
+    """Skips a test, of which another process imports a library, if that is missing."""
+    if name in MISSING:
+        skip(name)
+
+
+def need_for(code):
+    """Skips a test if the code of another process imports a missing library."""
     for name in MISSING:
         if re.search(rf"\bimport\b.*\b{name}\b", code):
             skip(name)
