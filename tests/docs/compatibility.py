@@ -31,6 +31,10 @@ WINDOWS = (
     f"{WINDOWS_HEADERS}; and, except the Eigen and xtensor arrays, all of this, and the tests of python, compiled by Clang 19 in its mode for MSVC"
 )
 WINDOWS_CI = f"under Wine: tests of base, tensor, exchange, the conformance kit; {WINDOWS_HEADERS}, also in Clang's mode for MSVC"
+FREE_THREADED = (
+    "CPython 3.13 without the GIL: Python tests of threads, types and the exchange table (`--full`: all whose libraries have wheels for it); "
+    "two modules with ThreadSanitizer, called by 8 threads"
+)
 MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)
 MACRO = re.compile(r"^ *# *define (FERRY_(?:VERSION|HAS)\w*)", re.M)
 DEPRECATED = re.compile(r"\[\[deprecated(?:\((.*?)\))?\]\]", re.S)

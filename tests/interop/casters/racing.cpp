@@ -44,6 +44,7 @@ PyModuleDef definition{PyModuleDef_HEAD_INIT, "racing", nullptr, -1, functions, 
 
 }  // namespace
 
+// [module]
 PyMODINIT_FUNC PyInit_racing() {
     py::reference module{PyModule_Create(&definition)};
 #if defined(Py_GIL_DISABLED)
@@ -51,3 +52,4 @@ PyMODINIT_FUNC PyInit_racing() {
 #endif
     return module.release();
 }
+// [/module]
