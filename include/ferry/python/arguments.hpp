@@ -57,8 +57,8 @@ struct interned_names {
 }
 [[nodiscard]] FERRY_NOINLINE FERRY_HIDDEN inline interned_names const& names() {
     static constinit atomic_pointer<interned_names const> cached;
-    auto const* const known = cached.get();
-    return known != nullptr ? *known : *cached.set_once(make_names());
+    if (cached.get() == nullptr) cached.set_once(make_names());
+    return *cached.get();
 }
 
 [[nodiscard]] inline bool is_named(PyObject* name, PyObject* interned) noexcept {

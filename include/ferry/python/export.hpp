@@ -127,9 +127,11 @@ FERRY_NOINLINE inline void convert_present(export_arguments const& given, conver
     export_arguments given;
     PyObject *name = nullptr, *value = nullptr;
     Py_ssize_t position = 0;
+#if defined(Py_GIL_DISABLED)
     if (keywords == nullptr) return given;
     detail::critical_section const alone{keywords};
-    while (PyDict_Next(keywords, &position, &name, &value) != 0)
+#endif
+    while (keywords != nullptr && PyDict_Next(keywords, &position, &name, &value) != 0)
         detail::set_argument(given, name, value);
     return given;
 }
