@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/compatibility.md"
 # The compiler in CI for a command without a version in its name.
 VERSIONS = {"g++": ("GCC", 12), "nvcc": ("nvcc", 13)}
-RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvcc_tests", "fake_cuda", "cuda_headers", "cuda_12", "cross", "windows"}
+RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvcc_tests", "fake_cuda", "cuda_headers", "cuda_12", "cross", "windows", "free_threaded"}
 # A lane, or the line at the beginning or the end of the lanes of a scope.
 LANE = re.compile(r"^ *(?:if \[ (?P<scope>[^]]*) \]; then$|(?P<end>fi)$|(?:\[.*?\] \|\| )*lane (?P<name>\S+) (?P<run>\S+)(?P<rest>(?:.*\\\n)*.*)$)", re.M)
 SCOPES = {'-n "$scope"': "`--ci`, `--full`", '"$scope" = ci': "`--ci`", '"$scope" = full': "`--full`"}
@@ -79,6 +79,8 @@ def row(scope, lane, run, rest, presets):
         command, what = "g++", f"under QEMU: {'s390x (big-endian), tests of wire' if words else CROSS}"
     elif run == "windows":
         return f"| {lane} | {scope} | GCC 12 (MinGW-w64) | {library} | C++{standard} | {WINDOWS_CI if words else WINDOWS} |"
+    elif run == "free_threaded":
+        return f"| {lane} | {scope} | GCC 12, Clang 19 | {library} | C++{standard} | {FREE_THREADED} |"
     elif run == "older_dlpack":
         command, what = preset(presets, "dev", "CMAKE_CXX_COMPILER"), f"the DLPack header of version {words[0]}"
     else:
