@@ -156,8 +156,9 @@ struct device_of_t : detail::no_array {
     /// \param a  array
     /// \return   device; `try_device_of` returns the device or the error
     /// \throws error  the error of the result that the adapter returned
-    template <viewable Array>
-    [[nodiscard]] constexpr device operator()(Array& a) const {
+    template <class Array>
+        requires viewable<std::remove_reference_t<Array>>
+    [[nodiscard]] constexpr device operator()(Array&& a) const {
         return detail::device_in(a, [](auto& array) { return view_of(array).device(); });
     }
 };
@@ -173,8 +174,9 @@ struct try_device_of_t : detail::no_array {
     /// \param a      array
     /// \param where  source location for errors
     /// \return       device, or the error
-    template <viewable Array>
-    [[nodiscard]] result<device> operator()(Array& a,
+    template <class Array>
+        requires viewable<std::remove_reference_t<Array>>
+    [[nodiscard]] result<device> operator()(Array&& a,
                                             std::source_location where = std::source_location::current()) const {
         return detail::attempt<device>("ferry::device_of", where, [&](detail::reporter r) {
             return detail::device_in(a, [&](auto& array) {

@@ -20,11 +20,16 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
-/// An iterator, or a std::reference_wrapper. The object need not be copyable.
+/// An iterator, or a std::reference_wrapper. The object need not be copyable. `*t` is last, because it is an error, not
+/// false, for owners such as std::unique_ptr<void, D>.
 template <class T>
-concept refers_to_element = requires(T& t) { *t, ++t, t++; } || (std::is_trivially_destructible_v<T> && requires(T& t) {
-                                { t.get() } -> std::same_as<typename T::type&>;
-                            });
+concept refers_to_element = requires(T& t) {
+    t++;
+    { ++t } -> std::same_as<T&>;
+    *t;
+} || (std::is_trivially_destructible_v<T> && requires(T& t) {
+    { t.get() } -> std::same_as<typename T::type&>;
+});
 
 /// Pointers, numbers and views, whose destructors release no memory. A class that contains one may be an owner.
 template <class T>

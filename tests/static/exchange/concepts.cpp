@@ -172,6 +172,8 @@ static_assert(!ferry::viewable<unknown> && !ferry::viewable<wrong_member> && !fe
 static_assert(!ferry::viewable<managed_tensor>);  // a tensor is not an array
 static_assert(std::is_invocable_v<ferry::view_of_t, member&> && !std::is_invocable_v<ferry::view_of_t, member>);
 static_assert(!std::is_invocable_v<ferry::view_of_t, unknown&> && !std::is_invocable_v<ferry::view_of_t, int>);
+static_assert(std::is_invocable_v<ferry::device_of_t, member> && std::is_invocable_v<ferry::try_device_of_t, member const>);
+static_assert(!std::is_invocable_v<ferry::device_of_t, unknown> && !std::is_invocable_v<ferry::try_device_of_t, int>);
 
 // ---- optional members ----
 static_assert(ferry::shareable<shares> && ferry::shareable<shares const>);

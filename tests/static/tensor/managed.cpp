@@ -113,4 +113,10 @@ struct handle {
     ~handle();
 };
 static_assert(owned<std::unique_ptr<float[]>> && owned<std::shared_ptr<float>> && owned<handle>);
+static_assert(owned<std::unique_ptr<void, void (*)(void*)>>, "whose operator* does not compile");
+struct converted {
+    operator float*&();
+    ~converted();
+};
+static_assert(owned<converted>, "++ increments the result of a conversion");
 static_assert(!owned<std::reference_wrapper<handle>> && !owned<std::span<float>::iterator> && !owned<float*>);
