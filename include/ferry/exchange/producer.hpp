@@ -125,6 +125,13 @@ struct view_of_t : detail::no_lasting_array {
         if constexpr (detail::is_result<decltype(detail::describe(a))>) return detail::describe(a).value();
         else return detail::describe(a);
     }
+#if !FERRY_HAS_EXCEPTIONS
+    // clang-format off
+    template <viewable Array>
+        requires detail::is_result<decltype(detail::describe(std::declval<Array&>()))>
+    void operator()(Array&) const FERRY_DELETED("the adapter returns a result, which cannot throw its error without exceptions: call try_view_of");
+    // clang-format on
+#endif
 };
 /// `view_of(array)` returns a non-owning view of an array: calls array_traits<T>::view, or else its member
 /// `ferry_view`.

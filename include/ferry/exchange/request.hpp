@@ -57,12 +57,13 @@ struct wrong_request {
     ferry::layout layout = ferry::layout::strided;
 };
 
-/// A number or a pointer instead of a device, and a request with it. Both compilers select a deleted overload with such
-/// a request.
+/// A number, a pointer, or a type and an id in braces instead of a device, and a request with it. Both compilers select
+/// a deleted overload with such a request.
 struct wrong_device {
     template <class Device>
         requires(std::is_scalar_v<Device> && !std::convertible_to<Device, std::optional<ferry::device>>)
     constexpr wrong_device(Device) noexcept {}
+    constexpr wrong_device(device_type, std::int32_t) noexcept {}
 };
 struct request_of_wrong_device {
     wrong_device device;
