@@ -52,8 +52,9 @@ concept movable_owner = std::move_constructible<Owner> && !std::is_lvalue_refere
 /// A function that returns a view of an owner: a tensor_view or an inplace_view, or a result that contains one. It need
 /// not be noexcept.
 template <class F, class Owner>
-concept view_function =
-    std::invocable<F, Owner&> && std::convertible_to<value_of<std::invoke_result_t<F, Owner&>>, tensor_view const&>;
+concept view_function = requires(F& f, Owner& owner) {
+    requires std::convertible_to<value_of<decltype(f(owner))>, tensor_view const&>;
+};
 
 /// Implements make_managed and try_make_managed; returns an empty object on failure.
 template <class Owner, class ViewOf>
@@ -181,6 +182,9 @@ FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&&, typed_view<T, Rank,
 FERRY_DELETED_BOTH(make_managed, try_make_managed, (Other&&, View&&, Rest&&...), "pointers, numbers and views own no memory: pass the owner, such as a std::shared_ptr, or call ferry::borrow(view); for memory that outlives the tensor, pass an object of an empty class",
     template <class Other, class View = tensor_view, class... Rest>
         requires detail::owns_nothing<std::remove_cvref_t<Other>>);
+FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&&, Other&&, Rest&&...), "the function must return a view of the owner: pass a lambda, not a pointer to a member, that returns a ferry::tensor_view or a ferry::inplace_view<N>",
+    template <detail::movable_owner Owner, class Other, class... Rest>
+        requires(std::invocable<Other&, Owner&> && !detail::view_function<Other, Owner> && !std::convertible_to<Other, tensor_view const&>));
 // clang-format on
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE
