@@ -48,7 +48,7 @@ inline ferry::wire::memory cuda_memory(ferry::wire::memory_kind kind, std::uint6
 }
 
 inline ferry::wire::descriptor describe(ferry::wire::memory m, ferry::wire::tensor t) {
-    return {.from = {.pid = 42, .pid_namespace = 4026531836, .start_time = 123456, .boot_id = a_uuid(0x10)},
+    return {.from = {.pid = 42, .pid_namespace = 4026531836, .boot_id = a_uuid(0x10)},
             .memories = {std::move(m)},
             .root = std::move(t)};
 }

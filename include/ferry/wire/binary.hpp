@@ -29,8 +29,7 @@ inline constexpr std::size_t header_size = 8, checksum_size = 4;
 inline void put(writer& out, uuid const& u) { out.put_raw(std::as_bytes(std::span{u})); }
 
 inline void put(writer& out, origin const& o) {
-    out.put_record(tag::origin,
-                   [&] { out.put(o.pid), out.put(o.pid_namespace), out.put(o.start_time), put(out, o.boot_id); });
+    out.put_record(tag::origin, [&] { out.put(o.pid), out.put(o.pid_namespace), put(out, o.boot_id); });
 }
 
 inline void put(writer& out, memory const& m) {
@@ -76,7 +75,6 @@ inline void take(reader& in, uuid& out) {
     origin o;
     o.pid = in.take<std::uint32_t>("the pid");
     o.pid_namespace = in.take<std::uint64_t>("the pid namespace");
-    o.start_time = in.take<std::uint64_t>("the start time");
     take(in, o.boot_id);
     return o;
 }

@@ -39,7 +39,6 @@ using uuid = std::array<std::uint8_t, 16>;
 struct origin {
     std::uint32_t pid = 0;
     std::uint64_t pid_namespace = 0;  ///< the inode of /proc/PID/ns/pid
-    std::uint64_t start_time = 0;     ///< field 22 of /proc/PID/stat: ticks since the machine started
     uuid boot_id{};                   ///< /proc/sys/kernel/random/boot_id
 
     friend bool operator==(origin const&, origin const&) = default;

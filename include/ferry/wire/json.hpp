@@ -276,13 +276,11 @@ class json_builder {
 
 [[nodiscard]] inline std::string write_json(descriptor const& d, int indent, caller by) {
     if (!check(d, by)) return {};
-    json out = {{"format", "ferry-descriptor"},
-                {"version", {{"major", major_version}, {"minor", minor_version}}},
-                {"from",
-                 {{"pid", d.from.pid},
-                  {"pid_namespace", number(d.from.pid_namespace)},
-                  {"start_time", number(d.from.start_time)},
-                  {"boot_id", to_text(d.from.boot_id)}}}};
+    json out = {
+        {"format", "ferry-descriptor"},
+        {"version", {{"major", major_version}, {"minor", minor_version}}},
+        {"from",
+         {{"pid", d.from.pid}, {"pid_namespace", number(d.from.pid_namespace)}, {"boot_id", to_text(d.from.boot_id)}}}};
     auto& memories = out["memories"] = json::array();
     for (auto const& m : d.memories) memories.push_back(written(m));
     if (auto const* t = std::get_if<tensor>(&d.root)) out["tensor"] = written(*t);
@@ -308,7 +306,7 @@ class json_builder {
         by.refuse("/checksum is ", said, ", and the rest of the document gives ", found, ": changed on the way");
     auto const from = in["from"];
     d.from = {from["pid"].integer<std::uint32_t>(), from["pid_namespace"].integer<std::uint64_t>(),
-              from["start_time"].integer<std::uint64_t>(), from["boot_id"].id()};
+              from["boot_id"].id()};
     in["memories"].for_each([&](json_value const& m) { d.memories.push_back(read_memory(m)); });
     if (in.has("tensor") == in.has("column")) by.refuse("the document must have one of /tensor and /column");
     if (in.has("tensor")) d.root = read_tensor(in["tensor"]);
