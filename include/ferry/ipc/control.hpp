@@ -85,8 +85,8 @@ class control_page {
     /// Returns the number of tensors that importers, or forked children of them, hold; of those that cannot write the
     /// page, the number of mappings with tensors.
     [[nodiscard]] std::uint64_t readers(int file) const noexcept {
-        std::uint64_t sum = detail::is_locked(file, byte_of(max_importers)) +
-                            detail::count_locked(file, sealed_byte_of(0), max_importers);
+        // The crowd, and the bytes of sealed segments, which follow.
+        std::uint64_t sum = detail::count_locked(file, byte_of(max_importers), 1 + max_importers);
         for (int i = 0; i < max_importers; ++i)
             if (auto const n = places_[i].readers.load(); n != 0 && is_taken(i, file)) sum += n;
         return sum;

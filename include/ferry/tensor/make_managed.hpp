@@ -184,7 +184,8 @@ FERRY_DELETED_BOTH(make_managed, try_make_managed, (Other&&, View&&, Rest&&...),
         requires detail::owns_nothing<std::remove_cvref_t<Other>>);
 FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&&, Other&&, Rest&&...), "the function must return a view of the owner: pass a lambda, not a pointer to a member, that returns a ferry::tensor_view or a ferry::inplace_view<N>",
     template <detail::movable_owner Owner, class Other, class... Rest>
-        requires(std::invocable<Other&, Owner&> && !detail::view_function<Other, Owner> && !std::convertible_to<Other, tensor_view const&>));
+        requires(std::invocable<Other&, Owner&> && !detail::view_function<Other, Owner> &&
+                 !std::convertible_to<Other, tensor_view const&>));
 // clang-format on
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE
