@@ -134,6 +134,14 @@
 #define FERRY_DELETED_BRACED(...)
 #endif
 
+// For deleted overloads whose parameter is a request with a member of a type that requests do not accept. The front end
+// of nvcc finds them ambiguous with the overloads for valid requests.
+#if defined(__CUDACC__) || defined(__EDG__)
+#define FERRY_DELETED_REQUEST(...)
+#else
+#define FERRY_DELETED_REQUEST(...) FERRY_DELETED_BOTH(__VA_ARGS__)
+#endif
+
 // Makes the compiler keep a value that was loaded from memory which another process may change. Without it, a compiler
 // may load the value a second time after a check. `where` is r for numbers and m for structs.
 #if FERRY_HAS_GNU

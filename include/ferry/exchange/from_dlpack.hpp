@@ -189,9 +189,9 @@ FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, request const&, BackEn
         requires(detail::may_import<Consumer> && detail::may_export<From> &&
                  !std::same_as<std::remove_cvref_t<From>, managed_tensor> &&
                  back_end<std::remove_reference_t<BackEnd>> && std::same_as<std::remove_cvref_t<Ready>, stream_token>));
-FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, detail::request_of_wrong_device, Rest&&...), "the device of a request is not a number: pass ferry::cpu, or ferry::device{ferry::device_type::cuda, id}",
+FERRY_DELETED_REQUEST(from_dlpack, try_from_dlpack, (From&&, detail::request_of_wrong_device, Rest&&...), "the device of a request is not a number: pass ferry::cpu, or ferry::device{ferry::device_type::cuda, id}",
     template <class Consumer, class From, class... Rest>);
-FERRY_DELETED_BOTH(from_dlpack, try_from_dlpack, (From&&, detail::request_of_wrong_copy, Rest&&...), "the copy of a request is not a bool: pass copy_policy::always, copy_policy::never or copy_policy::if_needed",
+FERRY_DELETED_REQUEST(from_dlpack, try_from_dlpack, (From&&, detail::request_of_wrong_copy, Rest&&...), "the copy of a request is not a bool: pass copy_policy::always, copy_policy::never or copy_policy::if_needed",
     template <class Consumer, class From, class... Rest>);
 FERRY_DELETED_BRACED(from_dlpack, try_from_dlpack, (From&&, detail::wrong_request, Rest&&...), "streams are neither integers nor pointers: pass stream_token::cuda(the cudaStream_t), stream_token::from_cuda_handle(a void*), stream_token::cuda_legacy_default(), stream_token::rocm(the hipStream_t), or {} for no stream",
     template <class Consumer, class From, class... Rest>);

@@ -182,9 +182,9 @@ FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Array&&, request const&, BackEnd&&
     template <class Array, class BackEnd, class Ready, class... Rest>
         requires(detail::exportable<Array> && back_end<std::remove_reference_t<BackEnd>> &&
                  std::same_as<std::remove_cvref_t<Ready>, stream_token>));
-FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (From&&, detail::request_of_wrong_device, Rest&&...), "the device of a request is not a number: pass ferry::cpu, or ferry::device{ferry::device_type::cuda, id}",
+FERRY_DELETED_REQUEST(to_dlpack, try_to_dlpack, (From&&, detail::request_of_wrong_device, Rest&&...), "the device of a request is not a number: pass ferry::cpu, or ferry::device{ferry::device_type::cuda, id}",
     template <class From, class... Rest>);
-FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (From&&, detail::request_of_wrong_copy, Rest&&...), "the copy of a request is not a bool: pass copy_policy::always, copy_policy::never or copy_policy::if_needed",
+FERRY_DELETED_REQUEST(to_dlpack, try_to_dlpack, (From&&, detail::request_of_wrong_copy, Rest&&...), "the copy of a request is not a bool: pass copy_policy::always, copy_policy::never or copy_policy::if_needed",
     template <class From, class... Rest>);
 FERRY_DELETED_BRACED(to_dlpack, try_to_dlpack, (From&&, detail::wrong_request, Rest&&...), "streams are neither integers nor pointers: pass stream_token::cuda(the cudaStream_t), stream_token::from_cuda_handle(a void*), stream_token::cuda_legacy_default(), stream_token::rocm(the hipStream_t), or {} for no stream",
     template <class From, class... Rest>);
