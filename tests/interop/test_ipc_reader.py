@@ -1,15 +1,18 @@
-"""A reader of 60 lines without ferry attaches a share by its JSON, and writes to it."""
+"""Readers of 60 lines without ferry: one attaches a tensor by its JSON and writes to it, one reads a table."""
 
+import json
 import pathlib
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 from layouts import LAYOUTS
 
 import minitensor as mt
 
 READER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "ipc" / "reader.py"
+COLUMN_READER = READER.with_name("column_reader.py")
 
 
 def read(shared, *arguments):
@@ -18,10 +21,23 @@ def read(shared, *arguments):
     return eval(result.stdout)  # a list of numbers
 
 
-def test_the_reader_has_at_most_sixty_lines_and_no_ferry():
-    text = READER.read_text(encoding="utf-8")
+@pytest.mark.parametrize("reader", [READER, COLUMN_READER], ids=lambda path: path.stem)
+def test_a_reader_has_at_most_sixty_lines_and_no_ferry(reader):
+    text = reader.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 60
     assert "minitensor" not in text
+
+
+@pytest.mark.parametrize("begin", [0, 1, 9, 20])
+def test_a_table_with_nulls_is_read(begin):
+    n = 20
+    inner = pa.StructArray.from_arrays([pa.array([None if i % 3 == 1 else i / 2 for i in range(n)])], ["half"], mask=pa.array([i % 7 == 2 for i in range(n)]))
+    columns = [pa.array(range(n), pa.int16()), pa.array([None if i % 4 == 0 else "ü" * (i % 3) for i in range(n)]), inner]
+    table = pa.record_batch(columns, names=["number", "text", "inner"]).slice(begin)
+    with mt.ipc_share(mt.Column.from_arrow(table)) as shared:
+        done = subprocess.run([sys.executable, COLUMN_READER], input=shared.json(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == table.to_pylist()
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float64", "uint8"])
