@@ -236,9 +236,9 @@ def test_R20_R30_what_dlpack_cannot_describe_is_refused_and_released():
     for x, text in [
         (np.arange(3, dtype=">i4"), "big-endian"),
         (pairs["b"], "not a multiple of the element size"),
-        (pairs, "R16"),
-        (np.zeros(3, dtype="U4"), "R16"),
-        (np.zeros(3, dtype="longdouble"), "R16"),
+        (pairs, "no DLPack data type"),
+        (np.zeros(3, dtype="U4"), "no DLPack data type"),
+        (np.zeros(3, dtype="longdouble"), "no DLPack data type"),
     ]:
         before = sys.getrefcount(x)
         with pytest.raises(BufferError, match=text):

@@ -252,6 +252,12 @@ assert [c.__name__ for c in classes] == ["CopyNeededError"], classes
 """)
 
 
+def test_the_module_does_not_need_the_gil():
+    """Without the GIL, the import of another module would enable it, with a warning."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
+    subprocess.run([sys.executable, "-W", "error", "-c", "import minitensor"], env=kept, check=True)
+
+
 def test_R68_the_last_of_many_threads_releases_the_tensor():
     tensor = Forged()
     shared = [mt.from_dlpack(tensor.capsule())]
