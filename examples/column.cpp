@@ -36,7 +36,7 @@ ferry::column make_orders() {
 // Imports from any library with Arrow's C data interface: nothing is copied, and the structure is checked.
 double total(ArrowArray* array, ArrowSchema* schema) {
     ferry::column const c = ferry::from_arrow(array, schema);
-    ferry::validate(c, ferry::validation::full);  // also the values, if the producer is not trusted
+    ferry::validate(c, ferry::validation::full);  // also checks the values: for untrusted producers
     double sum = 0;
     for (auto const price : c.child("price").values<double>())
         if (price) sum += *price;

@@ -104,9 +104,9 @@ def page(measured):
     part = [
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
         "Rates are in GB/s. A cell with a unit of time is the duration of the operation. **Ratio** is the time of the call in the column *against* (the *peer*)\n"
-        "divided by ferry's in the same run: above 1, ferry is faster. Its quartiles, where computed, are in brackets. A *budget* is a performance target of\n"
-        "the project; the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. A fixed time in the column *against*, 20 µs or\n"
-        f"2 µs, is part of the budget and is not measured. ferry misses {missed or 'none'} of the budgets.\n\n"
+        "divided by ferry's time in the same run. If the ratio is above 1, ferry is faster. Its quartiles, where available, are in parentheses. A *budget* is a\n"
+        "performance target of the project; the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. A fixed time in the column\n"
+        f"*against*, 20 µs or 2 µs, is part of the budget and is not measured. ferry misses {missed or 'none'} of the budgets.\n\n"
         "A *handshake* makes one stream wait for another (`order`). The *pinned link* is a plain copy of the same size between device and pinned memory. A\n"
         "*lane* is a host thread of the copier. *Found in its session*: the importer's session already maps the memory. *Mapped by its session*: the session\n"
         "maps the memory for this attach. [ipc.md](ipc.md#measurements) defines *shared slots* and *one share per frame*.\n",
@@ -115,9 +115,9 @@ def page(measured):
     if by["matrix"]:
         part += [
             "The next table shows copies from the device to pinned memory, to pageable memory that has been touched or is newly allocated (fresh), and to managed\n"
-            "memory. The ratio to a plain CUDA copy of the same size is in brackets: to cudaMemcpy2D in the rows *pieces*, and to a copy of one contiguous block in\n"
-            "the other rows. The pieces are 4 KiB long with gaps of 4 KiB; in the column 4 KiB, both are 256 bytes. A plain copy to fresh memory includes the\n"
-            "allocation.\n",
+            "memory. The ratio to a plain CUDA copy of the same size is in parentheses. The plain copy is cudaMemcpy2D in the rows *pieces*, and a copy of one\n"
+            "contiguous block in the other rows. The pieces are 4 KiB long with gaps of 4 KiB; in the column 4 KiB, both are 256 bytes. A plain copy to fresh\n"
+            "memory includes the allocation.\n",
             matrix(by["matrix"], "down"),
             "Copies to the device, in the same form:\n",
             matrix(by["matrix"], "up"),
@@ -131,13 +131,14 @@ def page(measured):
     if by["peers"]:
         part += [
             "The next table compares `to_host`, using 8 lanes, with calls of Python libraries that also copy to newly allocated host memory. The ratio\n"
-            "and its quartiles are in brackets:\n",
+            "and its quartiles are in parentheses:\n",
             peers(by["peers"]),
         ]
     if by["frames"]:
         part += [
-            "The next table shows frames in GPU memory that one process sends to another, which copies each frame. Two slots are used alternately, except in the\n"
-            "rows \"one at a time\", where the producer waits for the reply to each frame. The ratio and its quartiles are in brackets:\n",
+            "The next table shows the rate at which one process sends frames in GPU memory to another process, which copies each frame. Two slots are used\n"
+            "alternately, except in the rows \"one at a time\", where the producer waits for the reply to each frame. The ratio and its quartiles are in\n"
+            "parentheses:\n",
             peers(by["frames"]),
         ]
     return "\n".join(part)

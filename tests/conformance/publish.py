@@ -49,10 +49,10 @@ In R69 to R77, "the table" is the function table of the C exchange API, `__dlpac
 GPU_HEAD = """# Conformance of libraries on a GPU
 
 `python tests/conformance/publish.py --gpu` generated this page on {date}, on {system} with Python {python} and a CUDA device. It covers the
-rules about stream synchronisation, the contents of structs, and the signatures of functions. [conformance.md](conformance.md) has the other rules,
-tested on the host, and explains the results. cuda-core is tested with its buffers, which are one-dimensional arrays of bytes, so only the cases that
-do not require a particular shape or type are run. In the column *what*, "handshake" marks a case that tests stream synchronisation between producer
-and consumer.
+rules about stream synchronisation, the contents of structs, and the signatures of functions. For the rules that are tested on the host, and an
+explanation of the results, see [conformance.md](conformance.md). cuda-core is tested with its buffers, which are one-dimensional arrays of bytes, so
+only the cases that do not require a particular shape or type are run. In the column *what*, "handshake" marks a case that tests stream
+synchronisation between producer and consumer.
 
 """
 

@@ -54,7 +54,7 @@ TEST_CASE(
     auto pending =
         ferry::cuda::copy_async(ferry::to_dlpack(array, {.stream = ready_on}, copier), pinned_memory, copier, ready_on);
     // … the host and the stream continue …
-    ferry::managed_tensor const done = pending.get();  // waits for this copy alone
+    ferry::managed_tensor const done = pending.get();  // waits for this copy only
     // [/async]
     CHECK(is_iota_on_host(done.view()));
     CHECK(left_no_error());

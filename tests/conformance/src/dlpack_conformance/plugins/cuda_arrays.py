@@ -75,7 +75,7 @@ class NumbaCuda(OnCuda):
     """Its arrays have __cuda_array_interface__; where they have no __dlpack__, it is no producer."""
 
     name, module, call = "numba-cuda", "numba.cuda", "numba.cuda.from_dlpack"
-    without = "its arrays have __cuda_array_interface__ and no __dlpack__, and it has no from_dlpack"
+    without = "its arrays have __cuda_array_interface__ but not __dlpack__, and the library has no from_dlpack"
 
     def __init__(self):
         super().__init__()
