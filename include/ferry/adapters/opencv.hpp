@@ -79,10 +79,10 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 /// windows, permuted dimensions), or an innermost stride other than 1. For such tensors, request
 /// `{.copy = ferry::copy_policy::always, .layout = ferry::layout::contiguous}`.
 ///
-/// A matrix over memory of the caller, such as `cv::Mat(rows, columns, type, data)`, has no reference count and does
-/// not own its elements. As an rvalue, it is copied if the request permits a copy, and refused otherwise, like a
-/// std::span (D13). Export `ferry::shaped{mat.clone()}` instead, or export the matrix as an lvalue and keep the memory
-/// alive.
+/// A matrix that wraps memory owned by the caller, such as `cv::Mat(rows, columns, type, data)`, has no reference count
+/// and does not own its elements. As an rvalue, it is copied if the request permits a copy, and refused otherwise, like
+/// a std::span (D13). Export `ferry::shaped{mat.clone()}` instead, or export the matrix as an lvalue and keep the
+/// memory alive.
 template <>
 struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;
@@ -189,7 +189,7 @@ struct shaped_traits<cv::Mat> {
         result.addref();
         return result;
     }
-    /// Allocates a matrix of one channel in host memory.
+    /// Allocates a single-channel matrix in host memory.
     ///
     /// \param type   data type
     /// \param shape  2 to 32 extents

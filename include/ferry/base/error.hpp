@@ -43,7 +43,7 @@ enum class errc : int {
     no_peer_access,    ///< two devices cannot access each other's memory
     capturing,         ///< the stream is being captured into a graph
     not_exportable,    ///< memory for which no IPC handle exists
-    same_process,      ///< a handle of this process; attach it through the ferry::ipc::session that shared it
+    same_process,      ///< this process created the handle; attach through the ferry::ipc::session that shared it
     stale_handle,      ///< a handle of freed memory
     already_mapped,    ///< the driver has mapped this memory under another handle
     device_not_found,  ///< no local device has this UUID
@@ -54,7 +54,7 @@ enum class errc : int {
     bad_descriptor,        ///< a descriptor that is malformed, of another version, or out of bounds
     bad_column,            ///< a column whose type, lengths, buffers or values are inconsistent
     foreign_exception,     ///< an exception that is not a ferry::error; only catch_into and try_from_python report it
-    busy,                  ///< shared memory to be frozen that is mapped with write access
+    busy,                  ///< memory that cannot be frozen because it is mapped with write access
 };
 
 /// Returns the name of an error code.

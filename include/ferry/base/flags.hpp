@@ -31,7 +31,7 @@ enum class flags : std::uint64_t {
 [[nodiscard]] constexpr flags operator&(flags a, flags b) noexcept {
     return flags{static_cast<std::uint64_t>(a) & static_cast<std::uint64_t>(b)};
 }
-/// Returns the complement of a set of bits, unknown bits included.
+/// Returns the complement of a set of bits, including unknown bits.
 ///
 /// \param a  bits
 /// \return   bits that are not set in `a`
@@ -59,7 +59,7 @@ constexpr flags& operator&=(flags& a, flags b) noexcept { return a = a & b; }
 /// Returns the flags of a tensor that the legacy struct, which has no flags, cannot represent (R13, R15).
 ///
 /// \param set  flags of the tensor
-/// \return     read_only and subbyte_padded, as far as they are set
+/// \return     those of read_only and subbyte_padded that are set
 [[nodiscard]] constexpr flags lost_in_legacy(flags set) noexcept {
     return set & (flags::read_only | flags::subbyte_padded);
 }

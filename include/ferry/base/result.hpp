@@ -47,7 +47,7 @@ class [[nodiscard]] result<void> {
     [[nodiscard]] bool has_value() const noexcept { return has_value_; }
     /// Returns whether the operation succeeded.
     [[nodiscard]] explicit operator bool() const noexcept { return has_value_; }
-    /// Returns the error. Does not check that there is one.
+    /// Returns the error. The behaviour is undefined if the operation succeeded.
     [[nodiscard]] ferry::error const& error() const noexcept FERRY_LIFETIME_BOUND { return error_; }
 #if FERRY_HAS_EXCEPTIONS
     /// Throws the error, if there is one.
@@ -127,14 +127,14 @@ class [[nodiscard]] result {
     [[nodiscard]] bool has_value() const noexcept { return outcome_.has_value(); }
     /// Returns whether there is a value.
     [[nodiscard]] explicit operator bool() const noexcept { return outcome_.has_value(); }
-    /// Returns the error. Does not check that there is one.
+    /// Returns the error. The behaviour is undefined if there is a value.
     [[nodiscard]] ferry::error const& error() const noexcept FERRY_LIFETIME_BOUND { return outcome_.error(); }
 
-    /// Returns the value. Does not check that there is one.
+    /// Returns the value. The behaviour is undefined if there is none.
     [[nodiscard]] T& operator*() & noexcept FERRY_LIFETIME_BOUND { return value_; }
     [[nodiscard]] T const& operator*() const& noexcept FERRY_LIFETIME_BOUND { return value_; }
     [[nodiscard]] T&& operator*() && noexcept FERRY_LIFETIME_BOUND { return std::move(value_); }
-    /// Returns the address of the value. Does not check that there is one.
+    /// Returns the address of the value. The behaviour is undefined if there is none.
     [[nodiscard]] T* operator->() noexcept FERRY_LIFETIME_BOUND { return &value_; }
     [[nodiscard]] T const* operator->() const noexcept FERRY_LIFETIME_BOUND { return &value_; }
 

@@ -75,7 +75,7 @@ class stream_token {
     }
     /// Returns the token of a CUDA stream.
     ///
-    /// \param handle  cudaStream_t, cudaStreamLegacy and cudaStreamPerThread included; remains owned by the caller
+    /// \param handle  cudaStream_t, including cudaStreamLegacy and cudaStreamPerThread; remains owned by the caller
     /// \return        token of that stream; for null, a token for which `is_ambiguous()` is true
     [[nodiscard]] static stream_token cuda(CUstream_st* handle) noexcept {
         return from_cuda_handle(reinterpret_cast<std::uintptr_t>(handle));
@@ -220,7 +220,7 @@ class stream_token {
         return is_default() && has_device_ && !ignores_id(d.type) && device_id_ != d.id;
     }
 
-    /// Returns whether the token is the one for no stream.
+    /// Returns whether the token represents no stream.
     [[nodiscard]] constexpr bool is_none() const noexcept { return kind_ == kind::none; }
     /// Returns whether the token requests no synchronisation.
     [[nodiscard]] constexpr bool is_no_sync() const noexcept { return kind_ == kind::no_sync; }

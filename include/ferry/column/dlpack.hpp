@@ -111,8 +111,8 @@ template <class BackEnd>
 ///
 /// The data is shared, read-only, and starts at the offset of a slice. Booleans, and the validity of a column with
 /// nulls, are unpacked into one byte for each item: copies with the flag is_copied on the device of the column. In
-/// device memory they are unpacked by the host, which waits for the bits; the tensor is complete when `on` has run the
-/// queued copy.
+/// device memory they are unpacked by the host, which waits for the bits; the tensor is complete when the copy queued
+/// on `on` has completed.
 ///
 /// Source: section "DLPack" of the Arrow specification, which defines the data but not the validity.
 ///

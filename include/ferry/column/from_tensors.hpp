@@ -146,7 +146,7 @@ template <class BackEnd>
 /// numbers are copied; bools and the validity are packed into bits on their device. NaN is not null.
 ///
 /// The elements must not be written afterwards. In host memory the column is complete on return; in device memory
-/// copies are complete when `on` has run the queued work.
+/// copies are complete when the work queued on `on` has completed.
 ///
 /// \param data      tensor; owned by the column, or released on failure
 /// \param validity  bool or uint8, 0 for nulls; owned by the column, or released on failure

@@ -62,7 +62,7 @@ outcome check_current_stream(device dev) {
     }
 }
 
-/// Checks that all elements have been written once the work on the consumer's stream has run.
+/// Checks that all elements have been written once the work on the consumer's stream has completed.
 template <class Array>
 outcome check_ordered_export(pending_tensor& on, box<Array>& a) {
     stream_token const consumer = on.sim.make_stream();
@@ -82,7 +82,8 @@ outcome check_host_copy(pending_tensor& on, box<Array>& a) {
     return check_elements(here.view(), "the result of to_host, read when it returned");
 }
 
-/// Checks that an array that is destroyed while a copy is queued does not release its memory before the copy has run.
+/// Checks that an array that is destroyed while a copy is queued does not release its memory before the copy has
+/// completed.
 template <class Array>
 outcome check_queued_copy(pending_tensor& on, box<Array>& a) {
     if constexpr (!shareable<Array>) {

@@ -71,7 +71,7 @@ template <class Find = decltype(&find_range)>
 /// Queries the driver for the allocation that contains `p`. Does not synchronise.
 ///
 /// \param p      device memory, at any offset in its allocation
-/// \param where  source location reported by errors
+/// \param where  source location for errors
 /// \return       the allocation; a property that the driver does not report is 0 or false, or -1 for the ordinal
 /// \throws error  errc::foreign_pointer when `p` is not device memory; errc::no_driver; errc::driver
 [[nodiscard]] inline allocation allocation_of(void const* p,

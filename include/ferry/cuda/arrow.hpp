@@ -51,7 +51,7 @@ struct arrow_back_end : system_back_end {
                                         "set sync_event to NULL when there is nothing to wait for"});
         detail::wait_for_event(handle, on, "ferry::from_arrow");
     }
-    /// Records a new event, which completes after all work that is queued on `on` so far. Does not block.
+    /// Records a new event, which completes after all work that is already queued on `on`. Does not block.
     ///
     /// \param on  CUDA stream; the event belongs to its device
     /// \return    the event, owned by the caller

@@ -27,12 +27,12 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 /// \param byte_offset  offset of element 0 in the allocation
 /// \param layout       dtype, shape, strides, flags, and the device on which to open the memory; its data pointer is
 ///                     not used
-/// \param where        source location reported by errors
+/// \param where        source location for errors
 /// \return             a tensor whose destruction, on any thread, closes the mapping; see `ipc_memory`
 /// \throws error           errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform;
 ///                         errc::device when the layout's device is not a CUDA device, or does not exist;
 ///                         errc::out_of_range when the tensor exceeds the allocation; errc::strides when the number of
-///                         strides is not the rank; errors of `validate` for the layout; errors of CUDA
+///                         strides differs from the rank; errors of `validate` for the layout; errors of CUDA
 /// \throws std::bad_alloc  when host memory cannot be allocated
 [[nodiscard]] inline managed_tensor attach_handle(ipc_handle const& handle, std::uint64_t byte_offset,
                                                   tensor_view const& layout,

@@ -93,10 +93,10 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 /// before 12.8, this function copies each piece with cudaMemcpyAsync. For many small pieces, `pack_pieces` (pack.hpp)
 /// is faster.
 ///
-/// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The driver does
-/// not accept the legacy default stream for a batch. If `on` is that stream, the batch runs on a stream created for the
-/// call, after the earlier work on `on` and before its later work. Does not enable peer access. On failure, no copy of
-/// the call is pending.
+/// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have completed. The driver
+/// does not accept the legacy default stream for a batch. If `on` is that stream, the batch runs on a stream created
+/// for the call, after the earlier work on `on` and before its later work. Does not enable peer access. On failure,
+/// none of the copies is pending.
 ///
 /// \param pieces  copies, accessed only during the call; no destination may overlap a source or another destination
 /// \param on      CUDA stream

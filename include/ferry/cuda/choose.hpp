@@ -12,7 +12,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
 /// The methods by which a copy is executed.
 enum class copy_method : std::uint8_t {
-    nothing,   ///< there is nothing to copy
+    nothing,   ///< no bytes to copy
     host,      ///< both sides have type cpu; the calling thread copies
     plain,     ///< one cudaMemcpyAsync on the stream; cudaMemcpyPeerAsync between GPUs
     bounced,   ///< one copy into a pinned bounce buffer; the calling thread waits, then copies the data out of it

@@ -14,7 +14,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 ///
 /// \param e      result of the call
 /// \param call   name of the function called
-/// \param where  source location reported by errors
+/// \param where  source location for errors
 /// \throws error  errors of `check`
 inline void check_device(cudaError_t e, char const* call,
                          std::source_location where = std::source_location::current()) {

@@ -37,7 +37,7 @@ using device_uuid = std::array<std::uint8_t, 16>;
 /// Finds a device by its UUID.
 ///
 /// \param wanted  UUID
-/// \param where   source location reported by errors
+/// \param where   source location for errors
 /// \return        ordinal in this process
 /// \throws error  errc::device_not_found, no_driver; errors of CUDA
 [[nodiscard]] inline std::int32_t device_with(device_uuid const& wanted,

@@ -7,8 +7,8 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
 
 /// Synchronises a stream if the scope is left before `done` is called, that is, by an exception. Must be declared after
-/// the memory that work on the stream uses, so that the work has run before the memory is freed. Also repeats a failed
-/// wait, which may have failed without waiting.
+/// the memory that work on the stream uses, so that the work has completed before the memory is freed. Also repeats a
+/// failed wait, which may have failed without waiting.
 class drain {
    public:
     explicit drain(cudaStream_t s) noexcept : stream_{s} {}

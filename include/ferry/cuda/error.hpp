@@ -92,7 +92,7 @@ namespace detail {
 ///
 /// \param e      result of the call
 /// \param call   name of the function called
-/// \param where  source location reported by errors
+/// \param where  source location for errors
 /// \throws error  errc::driver, out_of_memory, no_driver, device, no_peer_access, no_context, stream, capturing;
 ///                errc::context_lost for sticky errors, after which every CUDA call fails
 inline void check(cudaError_t e, char const* call, std::source_location where = std::source_location::current()) {

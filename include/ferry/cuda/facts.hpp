@@ -15,7 +15,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 /// synchronise.
 ///
 /// \param p      any address
-/// \param where  source location reported by errors
+/// \param where  source location for errors
 /// \return       cpu for pageable memory; cuda_host, cuda_managed or cuda with the id of the device
 /// \throws error  errc::device for memory of a context other than the primary context of its device, which ferry does
 ///                not support; errc::no_driver; errors of CUDA

@@ -41,7 +41,7 @@ class ipc_event {
     ///
     /// \param from       the exporter's handle
     /// \param device_id  ordinal of the exporter's device in this process
-    /// \param where      source location reported by errors
+    /// \param where      source location for errors
     /// \throws error  errc::stale_handle, same_process, unsupported_platform, device; errors of CUDA
     ipc_event(ipc_handle const& from, std::int32_t device_id,
               std::source_location where = std::source_location::current())

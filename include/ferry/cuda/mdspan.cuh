@@ -1,4 +1,4 @@
-// ferry: device views as mdspans for kernels. Needs nvcc.
+// ferry: device views as mdspans for kernels. Requires nvcc.
 #pragma once
 
 #include <ferry/adapters/mdspan_cccl.hpp>

@@ -1,4 +1,4 @@
-// ferry: strided copies with kernels that nvcc compiles into the program. Needs nvcc.
+// ferry: strided copies with kernels that nvcc compiles into the program. Requires nvcc.
 #pragma once
 
 #include <ferry/cuda/detail/pack_global.cuh>

@@ -87,21 +87,21 @@ struct pack_library {
 }  // namespace detail
 
 /// Executes a copy plan with a kernel queued on `on`. Supports any strides, units and offsets, including sub-byte
-/// elements. A contiguous plan becomes a cudaMemcpyAsync. On failure, nothing is queued. Thread-safe.
+/// elements. A contiguous plan is executed by cudaMemcpyAsync. On failure, nothing is queued. Thread-safe.
 ///
 /// Both sides must be accessible from the stream's device: memory of that device, managed or pinned memory, or memory
-/// of a peer device, to which the call enables access. They must not overlap, and must stay valid until the kernel has
-/// run. Writes only the destination's elements.
+/// of a peer device, to which the call enables access. The two sides must not overlap, and must stay valid until the
+/// kernel has completed. Writes only the destination's elements.
 ///
 /// Does not block and allocates no memory for the copy. A default stream is that of the current device. A stream that
 /// is being captured must belong to the current device; other streams may belong to any device. The current device does
 /// not change.
 ///
 /// There is a set of kernels for each word size (1, 2, 4, 8 and 16 bytes) and one for copies in bits. At the first call
-/// that needs a set, the driver compiles it for the device, which takes much longer than a copy, and caches it on disk.
-/// Make that call outside a capture. `pack_compiled` (pack.cuh) needs no compilation at run time. A plan in bits is
-/// executed by a single thread if, in the destination, the stride of a loop is smaller than the range that its inner
-/// loops span.
+/// that needs a set, the driver compiles the set for the device and caches it on disk. The compilation takes much
+/// longer than a copy. Make that call outside a capture. `pack_compiled` (pack.cuh) needs no compilation at run time. A
+/// plan in bits is executed by a single thread if, in the destination, the stride of a loop is smaller than the range
+/// that its inner loops span.
 ///
 /// \param plan  copy to execute
 /// \param dst   first element of the view that is the plan's destination
@@ -114,13 +114,13 @@ inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
 }
 
 /// Copies scattered pieces with kernels queued on `on`, one launch for every 1024 pieces. For pieces of a few KiB, this
-/// is several times as fast as `copy_batch` (docs/cuda.md, "Measurements"), which costs a driver operation for each
+/// is several times as fast as `copy_batch` (docs/cuda.md, "Measurements"), which requires a driver operation for each
 /// piece. Intended for many pieces of similar size. Does not block and allocates nothing. On failure, the earlier
 /// launches of the call have completed; a capture of the stream may be invalidated. Thread-safe.
 ///
 /// All memory must be accessible from the stream's device. This is not checked, because a query takes as long as the
-/// copy of a piece. The memory must stay valid until the kernels have run. Pieces of 0 bytes are skipped. Pieces whose
-/// addresses have no common alignment are copied byte by byte.
+/// copy of a piece. The memory must stay valid until the kernels have completed. Pieces of 0 bytes are skipped. Pieces
+/// whose addresses have no common alignment are copied byte by byte.
 ///
 /// The call may be captured; the graph then stores the list of pieces. At the first call, the driver compiles the
 /// kernel for its device, as it does for `pack`.

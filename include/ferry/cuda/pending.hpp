@@ -82,8 +82,8 @@ class pending {
     stream_token on_;
 };
 
-/// Copies a tensor into device, pinned (cuda_host) or managed (cuda_managed) memory. Does not block the host, unless
-/// `copy` of the back end blocks. After `get`, the host may read a copy in pinned or managed memory (R48).
+/// Copies a tensor into device, pinned (cuda_host) or managed (cuda_managed) memory. Does not block the host unless the
+/// back end's `copy` does. After `get`, the host may read a copy in pinned or managed memory (R48).
 ///
 /// Queued on `on`, after all work that is already queued on `ready_on`. The copy is row-major, writable and flagged
 /// is_copied (R12). On success, the returned object owns `source` until `get` returns or the object is destroyed. On
@@ -94,7 +94,7 @@ class pending {
 /// \param b         back end; allocates the memory of the copy
 /// \param ready_on  stream of the source's device on which `source` is ready
 /// \param on        stream of the copy; default: `ready_on`
-/// \param where     source location reported by errors
+/// \param where     source location for errors
 /// \return          the copy; take it with `get`
 /// \throws error           errc::device for other device types (for pageable memory, use `to_host`); errc::stream,
 ///                         consumed, capturing, no_backend; errors of the back end; errors of CUDA

@@ -28,7 +28,7 @@ class pool {
     ///
     /// \param device_id  device of the memory
     /// \param how        whether other processes can import the pool
-    /// \param most_kept  release threshold: if the pool holds more than this number of bytes, memory in use included,
+    /// \param most_kept  release threshold: if the pool holds more than this number of bytes, including memory in use,
     ///                   CUDA releases unused memory when the host synchronises
     /// \throws error  errc::device, driver; errors of CUDA
     explicit pool(std::int32_t device_id = 0, sharing how = sharing::none,

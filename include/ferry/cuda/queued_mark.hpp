@@ -19,7 +19,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 /// until that work has completed. It does nothing after CUDA has shut down or the device has been reset. Move-only.
 class queued_mark {
    public:
-    /// Represents no work.
+    /// Constructs a mark that represents no work.
     queued_mark() = default;
     /// Records an event. Does not block.
     ///

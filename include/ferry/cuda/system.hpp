@@ -62,7 +62,7 @@ inline void require_participating_stream(std::int32_t stream_id, device to, devi
 }  // namespace detail
 
 /// The stateless CUDA back end. Each operation calls the CUDA runtime with the streams that are passed to it.
-/// Thread-safe. `copier` is faster.
+/// Thread-safe. For better performance, use `copier`.
 ///
 /// Copies between GPUs use peer access where the machine supports it; otherwise the driver stages them. No call waits
 /// for other streams of the caller, except where CUDA's default streams synchronise implicitly. If both sides have type
@@ -70,7 +70,7 @@ inline void require_participating_stream(std::int32_t stream_id, device to, devi
 /// the source has type cpu, if the destination is pageable memory, or if the copy goes through the host. A copy goes
 /// through the host if both sides are host memory, if its elements are not byte-aligned, or if the layout would need
 /// many pitched copies. Without a stream, work runs on the per-thread default stream. Each thread caches one event for
-/// each device, and whether pairs of GPUs have peer access.
+/// each device, and the peer-access status of pairs of GPUs.
 struct system_back_end {
     /// Returns whether the back end can copy from and to memory of a device.
     ///

@@ -52,7 +52,7 @@ class shaped {
     /// \param vector    vector to own
     /// \param extents   extents; their product is the vector's size
     /// \param ready_on  stream on which the elements are ready
-    /// \param where     source location reported by errors
+    /// \param where     source location for errors
     /// \throws error  errc::shape when the product of the extents differs from the vector's size
     shaped(Vector vector, std::vector<std::int64_t> extents,
            stream_token ready_on = stream_token::cuda_legacy_default(),
@@ -80,8 +80,8 @@ class shaped {
     [[nodiscard]] stream_token ready_on() const noexcept { return ready_on_; }
 
     /// Returns a view of the elements. Queries the driver for their device, which a vector does not store, except for a
-    /// host_vector with std::allocator. A vector without memory has the device cpu, or the current CUDA device if
-    /// the host cannot access the elements of vectors of its type.
+    /// host_vector with std::allocator. The device of a vector without memory is cpu if the host can access the
+    /// elements of vectors of its type, and the current CUDA device otherwise.
     ///
     /// \return  a view, valid until the vector is destroyed or its memory is reallocated
     /// \throws error  errors of `device_of_pointer`; errors of CUDA
@@ -123,7 +123,7 @@ class shaped {
 /// \param v         tensor to copy
 /// \param b         back end
 /// \param ready_on  stream on which `v` is ready
-/// \param where     source location reported by errors
+/// \param where     source location for errors
 /// \return          the vector
 /// \throws error  errc::dtype when the vector has another element type; errors of ferry::copy
 template <thrust_vector Vector, class BackEnd>

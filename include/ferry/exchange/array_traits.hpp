@@ -21,8 +21,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 ///
 /// - `tensor_view view(T&)`, `tensor_view view(T const&)`: returns a view of the elements; the second returns a
 ///   read-only view, unless copies of T are handles to the same elements. The extents and strides of the view must
-///   exist as long as the array; an `inplace_view<N>` contains them. Fails for arrays that are not one tensor on one
-///   device, such as sharded or sparse ones (R41).
+///   exist as long as the array; an `inplace_view<N>` contains them. Fails for arrays that are not a single tensor on a
+///   single device, such as sharded or sparse arrays (R41).
 /// - `Owner share(T const&)`: returns another owner of the same memory; required to export lvalues without a copy.
 /// - `T adopt(managed_tensor)` or `T adopt(managed_tensor&&)`: takes ownership of a tensor without a copy. With a
 ///   second parameter, `T adopt(managed_tensor, stream_token)`, it receives the stream on which the data is ready, or
@@ -91,14 +91,14 @@ concept takes_over_with_stream = requires {
 
 }  // namespace detail
 
-/// array_traits<T>::view accepts the array by reference, and returns a tensor_view or an inplace_view. The array
-/// need not own its elements.
+/// Satisfied if array_traits<T>::view accepts the array by reference and returns a tensor_view or an inplace_view. The
+/// array need not own its elements.
 template <class Array>
 concept has_traits_view = !detail::view_takes_value<std::remove_cv_t<Array>> && requires(Array& a) {
     requires std::derived_from<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::view(a))>, tensor_view>;
 };
 
-/// The array has a member function `ferry_view`, and array_traits<T>::view does not accept it.
+/// Satisfied if the array has a member function `ferry_view` and array_traits<T>::view does not accept the array.
 template <class Array>
 concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
     requires std::derived_from<detail::value_of<decltype(a.ferry_view())>, tensor_view>;
@@ -108,8 +108,8 @@ concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
 template <class Array>
 concept viewable = has_traits_view<Array> || has_member_view<Array>;
 
-/// array_traits<T>::share returns an owner by value. If it returned a reference, ferry could own the object only by
-/// copying its elements. The owner need not have the type of the array.
+/// Satisfied if array_traits<T>::share returns an owner by value. If it returned a reference, ferry could own the
+/// object only by copying its elements. The owner need not have the type of the array.
 template <class Array>
 concept shareable = viewable<Array> && requires(Array const& a) {
     requires viewable<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::share(a))>>;
@@ -117,15 +117,15 @@ concept shareable = viewable<Array> && requires(Array const& a) {
                           std::remove_cvref_t<decltype(array_traits<std::remove_cv_t<Array>>::share(a))>>;
 };
 
-/// array_traits<T>::owns is false: the elements belong to another object, as they do for a span, and an rvalue does not
-/// keep them alive (D13). The array need not be `viewable`.
+/// Satisfied if array_traits<T>::owns is false: the elements belong to another object, as with a span, and an rvalue
+/// does not keep them alive (D13). The array need not be `viewable`.
 template <class Array>
 concept non_owning = requires {
     requires std::same_as<decltype(array_traits<std::remove_cv_t<Array>>::owns), bool const>;
     requires !array_traits<std::remove_cv_t<Array>>::owns;
 };
 
-/// array_traits<T>::owns is a function, because only some arrays of the type own their elements. The array
+/// Satisfied if array_traits<T>::owns is a function, for types of which only some arrays own their elements. The array
 /// need not be `viewable`.
 template <class Array>
 concept has_run_time_ownership = requires(Array const& a) {
@@ -140,39 +140,41 @@ concept has_run_time_ownership = requires(Array const& a) {
 template <class E>
 concept ready_event = std::is_class_v<E> && !std::same_as<E, stream_token> && !detail::is_result<E>;
 
-/// array_traits<T>::ready_on returns the stream of pending work. Not required for host memory, which has no streams.
+/// Satisfied if array_traits<T>::ready_on returns the stream of pending work. Not required for host memory, which has
+/// no streams.
 template <class Array>
 concept has_ready_on = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> std::same_as<stream_token>;
 };
 
-/// array_traits<T>::device returns the device of an array. The array need not be `viewable`.
+/// Satisfied if array_traits<T>::device returns the device of an array. The array need not be `viewable`.
 template <class Array>
 concept has_device = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::device(a) } -> std::same_as<ferry::device>;
 };
 
-/// array_traits<T>::lend_read_only is true: read-only arrays are shared with legacy consumers. The array need not be
-/// `viewable`.
+/// Satisfied if array_traits<T>::lend_read_only is true: read-only arrays are shared with legacy consumers. The array
+/// need not be `viewable`.
 template <class Array>
 concept lends_read_only = requires { requires array_traits<std::remove_cv_t<Array>>::lend_read_only; };
 
-/// array_traits<T>::ready_on returns an event that completes when the data is ready. Not required for host memory.
+/// Satisfied if array_traits<T>::ready_on returns an event that completes when the data is ready. Not required for host
+/// memory.
 template <class Array>
 concept has_ready_event = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> ready_event;
 };
 
-/// array_traits<T>::allocate receives the stream that first writes to the array, for stream-ordered memory pools. It
-/// need not support every device.
+/// Satisfied if array_traits<T>::allocate accepts the stream that first writes to the array, for stream-ordered memory
+/// pools. It need not support every device.
 template <class Array>
 concept allocates_with_stream = viewable<Array> && requires(data_type t, shape_view s, device d, stream_token on) {
     requires std::same_as<detail::value_of<decltype(array_traits<std::remove_cv_t<Array>>::allocate(t, s, d, on))>,
                           std::remove_cv_t<Array>>;
 };
 
-/// array_traits<T>::allocate returns a new array for a copy. It need not support every device, and need not have the
-/// fourth parameter.
+/// Satisfied if array_traits<T>::allocate returns a new array for a copy. It need not support every device, and need
+/// not have the fourth parameter.
 template <class Array>
 concept allocates =
     allocates_with_stream<Array> || (viewable<Array> && requires(data_type t, shape_view s, device d) {
@@ -198,21 +200,22 @@ concept declares_stream_of_allocate = requires(data_type t, shape_view s, device
 
 }  // namespace detail
 
-/// array_traits<T>::adopt takes a tensor and the stream on which its data is ready. T need not use that stream
-/// for its work.
+/// Satisfied if array_traits<T>::adopt accepts a tensor and the stream on which its data is ready. T need not use that
+/// stream for its work.
 template <class T>
 concept adopts_with_stream = requires(managed_tensor m, stream_token ready) {
     requires std::same_as<detail::value_of<decltype(array_traits<T>::adopt(std::move(m), ready))>, T>;
 } && detail::takes_over_with_stream<T>;
 
-/// array_traits<T>::adopt takes a tensor. T need not be exportable, and `adopt` need not have the second
+/// Satisfied if array_traits<T>::adopt accepts a tensor. T need not be exportable, and `adopt` need not have the second
 /// parameter.
 template <class T>
 concept adopting = adopts_with_stream<T> || (requires(managed_tensor m) {
     requires std::same_as<detail::value_of<decltype(array_traits<T>::adopt(std::move(m)))>, T>;
 } && detail::takes_over<T>);
 
-/// array_traits<T>::current_stream returns the stream of the calling thread. `ready_on` is not required.
+/// Satisfied if array_traits<T>::current_stream returns the current stream of the calling thread. `ready_on` is not
+/// required.
 template <class Array>
 concept has_current_stream = requires(device d) {
     { array_traits<std::remove_cv_t<Array>>::current_stream(d) } -> std::same_as<stream_token>;

@@ -45,8 +45,8 @@ class borrowed_tensor {
     ///
     /// \param v      view; its data must outlive this object
     /// \param where  source location for errors
-    /// \throws error  errc::rank for more than max_rank dimensions; errc::strides when the number of strides is not the
-    ///                rank; errors of `validate`
+    /// \throws error  errc::rank for more than max_rank dimensions; errc::strides when the number of strides differs
+    ///                from the rank; errors of `validate`
 #if FERRY_HAS_EXCEPTIONS
     explicit borrowed_tensor(tensor_view const& v, std::source_location where = std::source_location::current())
         : borrowed_tensor{(static_cast<void>(detail::check_borrow(v, {"ferry::borrow", where})), v),
@@ -188,7 +188,7 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
 /// \param where  source location for errors
 /// \return       struct that borrows the array; `try_borrow` returns the struct or the error
 /// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of
-///                strides is not the rank; errors of `validate` and of the adapter
+///                strides differs from the rank; errors of `validate` and of the adapter
 #if FERRY_HAS_EXCEPTIONS
 template <class Array>
     requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>> &&

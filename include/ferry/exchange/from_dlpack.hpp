@@ -103,7 +103,7 @@ template <class Consumer, class BackEnd>
 ///
 /// Passes the request to the producer, validates the tensor, performs the copy and the waits that the producer did not
 /// perform, and calls array_traits<Consumer>::adopt. The tensor has the flag is_copied if the producer or ferry copied
-/// it. An import with a stream in the request does not block the host unless the exporter, or `copy` of the back end,
+/// it. An import with a stream in the request does not block the host unless the exporter or the back end's `copy`
 /// does. If the requested device is the CPU, the data is complete on return. Exceptions of an exporter and of the
 /// members of array_traits<T> propagate.
 ///

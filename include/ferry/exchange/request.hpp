@@ -23,7 +23,7 @@ enum class copy_policy : std::uint8_t {
 /// The request of a consumer: the arguments of `__dlpack__` (R52). The order of the members is stable, so that
 /// designated initialisers remain valid: `{.device = ferry::cpu, .copy = ferry::copy_policy::always}`.
 struct request {
-    /// The target device; std::nullopt stands for the device of the data.
+    /// The target device; std::nullopt selects the device of the data.
     std::optional<ferry::device> device{};
     /// Whether to share or copy.
     copy_policy copy{};

@@ -32,7 +32,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 /// has layout::contiguous. array_traits<T>::allocate determines the order of the arrays that it returns.
 ///
 /// An export with a stream in the request orders that stream after the stream or event that array_traits<T>::ready_on
-/// returns, and does not block the host unless `copy` of the back end does (R43). The data is complete on return if the
+/// returns, and does not block the host unless the back end's `copy` does (R43). The data is complete on return if the
 /// requested device is the CPU. It is also complete if the request has no stream, unless the requested memory is CUDA
 /// or ROCm device memory (R48, R49). The deleter of an incomplete copy waits for the copy if the back end has `mark`
 /// (`marking_back_end`). Exceptions of the members of array_traits<T> propagate.

@@ -124,7 +124,7 @@ FERRY_DELETED_BOTH(to_host, try_to_host, (managed_tensor const&), "a managed_ten
 /// \param tensor  tensor in pageable host memory; consumed on success, unchanged on failure
 /// \param where   source location for errors
 /// \return        the tensor; `try_to_host` returns the tensor or the error
-/// \throws error           errc::stream for any other memory, pinned and managed memory included; errc::consumed when
+/// \throws error           errc::stream for any other memory, including pinned and managed memory; errc::consumed when
 ///                         `tensor` is empty
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS

@@ -105,7 +105,7 @@ FERRY_HIDDEN inline constinit atomic_pointer<PyObject> copy_needed;
 
 /// Sets the exception class that copy_needed_class returns in this extension module. Requires the GIL.
 ///
-/// \param type  exception class, such as PyExc_BufferError; a reference is retained, also after another call
+/// \param type  exception class, such as PyExc_BufferError; a reference is retained, even after a later call
 FERRY_HIDDEN inline void set_copy_needed_class(PyObject* type) noexcept {
     Py_INCREF(type);
     detail::copy_needed.exchange(type);
@@ -216,8 +216,8 @@ bool set_registered(PyObject* type) noexcept {
 /// repeat the call with fewer keywords after a TypeError (R52, R58).
 ///
 /// \tparam E    exception type with `what()`, such as a class derived from std::exception
-/// \param type  exception class; retained until another class is registered for E, or, in a build without the GIL,
-///              forever. Registering another class does not change the precedence of E
+/// \param type  exception class; retained until another class is registered for E or, in a build without the GIL, until
+///              the process ends. Registering another class does not change the precedence of E
 template <class E>
     requires requires(E const& e, char const*& text) { text = e.what(); }
 FERRY_HIDDEN void register_exception(PyObject* type) noexcept {

@@ -16,21 +16,22 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 template <class F>
 concept stateless = std::is_empty_v<F> && std::default_initializable<F>;
 
-/// `unwrap(PyObject*)` returns a `T*`, which is null, without a Python error, for an object of another type.
+/// Satisfied if `unwrap(PyObject*)` returns a `T*`. For an object of another type, the pointer must be null, without a
+/// Python error.
 template <class F, class T>
 concept unwraps_pointer = requires(F& f, PyObject* o) {
     requires std::is_pointer_v<decltype(f(o))> && std::convertible_to<decltype(f(o)), T*>;
 };
 
-/// `unwrap(PyObject*)` returns a `T&`. It throws for an object of another type.
+/// Satisfied if `unwrap(PyObject*)` returns a `T&`. It must throw for an object of another type.
 template <class F, class T>
 concept unwraps_reference = requires(F& f, PyObject* o) {
     requires std::is_lvalue_reference_v<decltype(f(o))> && std::convertible_to<decltype(f(o)), T&>;
 };
 
-/// `unwrap(PyObject*)` returns a `std::optional<T>`, a `std::shared_ptr<T>` or a similar object by value, which is
-/// empty for an object of another type. The returned object is destroyed at the end of the call, so the array cannot be
-/// borrowed (R75).
+/// Satisfied if `unwrap(PyObject*)` returns a `std::optional<T>`, a `std::shared_ptr<T>` or a similar object by value,
+/// which must be empty for an object of another type. The returned object is destroyed at the end of the call, so the
+/// array cannot be borrowed (R75).
 template <class F, class T>
 concept unwraps_value = requires(F& f, PyObject* o) {
     requires !std::is_pointer_v<decltype(f(o))> && !std::is_reference_v<decltype(f(o))>;

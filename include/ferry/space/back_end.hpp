@@ -27,7 +27,7 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
     { m.data() } -> std::convertible_to<void*>;
 };
 
-/// The device operations that an exchange requires (D9a). A back end need not own resources or support more than one
+/// The device operations that an exchange requires (D9). A back end need not own resources or support more than one
 /// device.
 ///
 /// An operation that fails throws or returns an error. All operations except `reaches` may return `result<R>` instead
@@ -37,11 +37,12 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.
 /// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on` or, if `on` names no stream, completes it before
 ///   returning. On return, source memory of type cpu may be reused; the destination is complete when the work queued on
-///   `on` has run. May return a bool: true means that the copy is complete. On failure, nothing is queued.
+///   `on` has completed. May return a bool: true means that the copy is complete. On failure, nothing is queued.
 /// - `order(from, to)`: makes later work on `to` wait for all work that is already queued on `from`. Does not block the
 ///   host.
-/// - `wait(on)`: blocks the host until the work queued on `on` has run; never synchronises a whole device. Even if it
-///   fails, no work queued on `on` runs after the call, so that the caller can free the memory that the work uses.
+/// - `wait(on)`: blocks the host until the work queued on `on` has completed; never synchronises an entire device. Even
+///   if it fails, no work queued on `on` runs after the call, so that the caller can free the memory that the work
+///   uses.
 template <class B>
 concept back_end =
     requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst, void const* src) {
@@ -54,11 +55,11 @@ concept back_end =
 
 /// A back end that can wait for queued work when an object is destroyed.
 ///
-/// `mark(on)` returns an object whose destructor blocks until the work queued on `on` at the time of the call has run.
-/// The destructor may run on any thread, even after the shutdown of the back end's SDK. A default-constructed object
-/// does not wait. An exchange stores such an object with each copy that it queues, so that the release of an incomplete
-/// copy does not free memory in use. Without `mark`, the consumer must wait for the copy before it releases the tensor
-/// (R50), even if it did not use the data.
+/// `mark(on)` returns an object whose destructor blocks until the work that was queued on `on` at the time of the call
+/// has completed. The destructor may run on any thread, even after the shutdown of the back end's SDK. A
+/// default-constructed object does not wait. An exchange stores such an object with each copy that it queues, so that
+/// the release of an incomplete copy does not free memory in use. Without `mark`, the consumer must wait for the copy
+/// before it releases the tensor (R50), even if it did not use the data.
 template <class B>
 concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {
     requires std::movable<detail::value_of<decltype(b.mark(on))>>;

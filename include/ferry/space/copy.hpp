@@ -53,7 +53,7 @@ template <class BackEnd>
 /// \return       size of the destination's elements in bytes, in a compact layout; `try_copy` returns the size or the
 ///               error
 /// \throws error  errc::rank, shape, dtype, read_only, overflow, null_data, stream or no_backend; errc::strides when
-///                `dst` repeats elements (R29) or the number of strides is not the rank; errors of the back end
+///                `dst` repeats elements (R29) or the number of strides differs from the rank; errors of the back end
 #if FERRY_HAS_EXCEPTIONS
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>

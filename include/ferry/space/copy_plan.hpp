@@ -143,8 +143,8 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
 /// \return       plan; of kind empty when there are no elements (R26); `try_make_copy_plan` returns the plan or the
 ///               error
 /// \throws error  errc::shape or dtype when the views differ; errc::rank or shape for a negative rank or extent;
-///                errc::read_only (R11); errc::strides when `dst` repeats elements (R29) or the number of strides is
-///                not the rank; errc::null_data; errc::overflow when the size exceeds 63 bits (R32)
+///                errc::read_only (R11); errc::strides when `dst` repeats elements (R29) or the number of strides
+///                differs from the rank; errc::null_data; errc::overflow when the size exceeds 63 bits (R32)
 #if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] constexpr copy_plan make_copy_plan(tensor_view const& dst, tensor_view const& src,
                                                  char const* api = "ferry::make_copy_plan",

@@ -17,7 +17,7 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 
-/// Requirements on a tensor. A member with its default value requires nothing:
+/// Requirements on a tensor. A member with its default value imposes no requirement:
 /// `constraints{.dtype = dtype_of<float>, .rank = 2}` accepts any matrix of float32.
 ///
 /// For requirements that are known at compile time, see `as`. Does not own `shape`. Does not allocate.

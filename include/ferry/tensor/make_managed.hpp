@@ -96,7 +96,7 @@ template <class Owner>
 ///                     std::bad_alloc
 /// \throws error           errc::argument when the move changes the shape, strides or data type of the view, or
 ///                         leaves the elements in the moved-from object; errc::strides when the number of strides
-///                         is not the rank; errors of `validate` and of `view_at`
+///                         differs from the rank; errors of `validate` and of `view_at`
 /// \throws std::bad_alloc  when the allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <detail::movable_owner Owner, detail::view_function<Owner> ViewOf>
@@ -126,7 +126,7 @@ template <detail::movable_owner Owner, detail::view_function<Owner> ViewOf>
 /// \return             tensor; `try_make_managed` returns the tensor or the error, which is errc::out_of_memory for
 ///                     std::bad_alloc
 /// \throws error           errc::argument when the elements are in the owner; errc::strides when the number of strides
-///                         is not the rank; errors of `validate`
+///                         differs from the rank; errors of `validate`
 /// \throws std::bad_alloc  when the allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <detail::movable_owner Owner>

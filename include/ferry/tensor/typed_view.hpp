@@ -126,9 +126,9 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     /// Returns an element of a view of dynamic rank. Checks the number of indices, but not their values.
     ///
     /// \param first  index of the first dimension, an integer; at least 0 and less than the extent
-    /// \param rest   one integer for each other dimension
+    /// \param rest   one integer for each remaining dimension
     /// \return       element, or the value of a packed element
-    /// \throws error  errc::rank when the number of indices is not the rank
+    /// \throws error  errc::rank when the number of indices differs from the rank
     template <detail::integral_index... Index>
         requires(Access == access_from::host && Rank == dynamic_rank)
     [[nodiscard]] constexpr reference operator()(detail::located_index first, Index... rest) const {
@@ -151,7 +151,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     ///
     /// \param index  one integer for each dimension; at least 0 and less than the extent
     /// \return       element, or the value of a packed element
-    /// \throws error  errc::rank when the number of indices is not the rank of a view of dynamic rank
+    /// \throws error  errc::rank when the number of indices differs from the rank of a view of dynamic rank
 #if FERRY_HAS_MULTI_SUBSCRIPT
     template <detail::integral_index... Index>
         requires(Access == access_from::host && sizeof...(Index) == Rank)
@@ -184,7 +184,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     ///
     /// \param index  list of indices, one for each dimension; each at least 0 and less than the extent
     /// \return       element, or the value of a packed element
-    /// \throws error  errc::rank when the number of indices is not the rank
+    /// \throws error  errc::rank when the number of indices differs from the rank
     [[nodiscard]] constexpr reference operator[](detail::index_list index) const
         requires(Access == access_from::host)
     {
@@ -195,9 +195,10 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     /// Checks the indices and returns an element. `try_at` returns the value of the element, or the error.
     ///
     /// \param first  index of the first dimension, an integer
-    /// \param rest   one integer for each other dimension
+    /// \param rest   one integer for each remaining dimension
     /// \return       element, or the value of a packed element
-    /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
+    /// \throws error  errc::rank when the number of indices differs from the rank; errc::out_of_range for an invalid
+    ///                index
 #if FERRY_HAS_EXCEPTIONS
     template <detail::integral_index... Index>
         requires(Access == access_from::host && (Rank == dynamic_rank || sizeof...(Index) + 1 == Rank))
@@ -217,7 +218,8 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     ///
     /// \param index  list of indices, one for each dimension
     /// \return       element, or the value of a packed element
-    /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
+    /// \throws error  errc::rank when the number of indices differs from the rank; errc::out_of_range for an invalid
+    ///                index
 #if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] constexpr reference at(detail::index_list index) const
         requires(Access == access_from::host)
@@ -277,7 +279,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     /// `v.slice(full_extent, range_slice{.stride = 2})`, and `v[3, 1:5]` is `v.slice(3, range_slice{1, 5})`.
     ///
     /// \param first  index or range_slice of the first dimension, or full_extent
-    /// \param rest   index, range_slice or full_extent for each other dimension
+    /// \param rest   index, range_slice or full_extent for each remaining dimension
     /// \return       view of the same elements, which stores its extents and strides; contiguous if this view is
     ///               contiguous, no argument is a range_slice, and all indices precede all full_extent arguments;
     ///               `try_slice` returns that view or the error

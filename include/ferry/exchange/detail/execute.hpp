@@ -51,7 +51,7 @@ template <class BackEnd>
 ///
 /// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share()` returns the
 /// struct for a decision to share. If `source` is not null, it owns `v`, which has been validated; otherwise, the
-/// caller keeps `v` alive until a queued copy has run.
+/// caller keeps `v` alive until a queued copy has completed.
 template <managed_struct Raw, class Array, bool Checked = false, class BackEnd, class Share>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
                                                BackEnd& b, Share share, reporter r, managed_tensor* source = nullptr) {
