@@ -25,18 +25,18 @@ PAGE = HERE.parent / "docs" / "performance.md"  # performance.json beside it has
 WHY = {
     "export, import, release": "An unchecked exchange of the same block, written by hand, also misses this budget. ferry also checks the view of the "
     "adapter and the imported struct, and negotiates the exchange. These steps cannot be disabled.",
-    "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count that is not atomic, and checks nothing. ferry's export negotiates the "
-    "exchange and checks the view.",
+    "np.from_dlpack(minitensor)": "NumPy's own export increments a non-atomic reference count and performs no checks. ferry's export negotiates the exchange "
+    "and checks the view.",
     "minitensor to torch through the exchange tables": "The export allocates and checks the struct, whereas the peer imports an existing struct.",
-    "frame of": "Waking the other process takes most of this time on a virtual machine with two cores, also for the pipe. [ipc.md](ipc.md#measurements) has "
-    "figures from a larger machine.",
+    "frame of": "On a virtual machine with two cores, most of this time is spent waking the other process; the same applies to the pipe. "
+    "For results from a larger machine, see [ipc.md](ipc.md#measurements).",
     "contiguous": "Both sides call the same `memcpy`. The faster side varies from run to run.",
 }
 
 # What the rows of a section measure, where it is not clear from their names.
 ABOUT = {
     "Side by side: round trip in C++": "Each library exports an array that it shares by an atomic reference count, imports the struct, and releases it.",
-    "Side by side: including a header": "Medians of the processor time of the compiler's front end.",
+    "Side by side: including a header": "The times are medians of the processor time of the compiler's front end.",
     "Exchange in C++": "The array is moved into the struct and has no reference count, so these rows take less time than the round trip above.",
     "Compile time": "Processor times with `-fsyntax-only`, from a different run than the times in the section about including a header.",
     "Arguments of bound functions": "The row \"NumPy's own versioned capsule\" compares two exports by NumPy; neither uses ferry.",
@@ -46,7 +46,7 @@ ABOUT = {
     "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release.",
     "Frames between two processes": "*Lifetime protocol*: the protocol of `ferry::ipc::server` and `ferry::ipc::client`, [with leases](ipc.md#many-readers).",
     "Frames between two Python processes": "*Attached before*: the producer writes to memory that it has already shared, and the consumer attaches it again. *First "
-    "attach*: each frame is a separate share. The time ends when the consumer has read one byte of every page.",
+    "attach*: each frame is a separate share. The measurement ends when the consumer has read one byte of every page.",
 }
 
 
@@ -241,13 +241,14 @@ def page(rows, facts, parts=None):
     out = [
         "# Performance",
         "",
-        "`bench/run --write` measures the rows and writes this page, in about 15 minutes. *Ours* is ferry's time, and *peer* is the time of the library or call",
-        "in the column *against*, measured alternately in one run. **Ratio** is the peer's time divided by ferry's: above 1, ferry is faster. Quartiles of the",
-        "ratio are in brackets. Compare times only within a section. [performance.json](performance.json) has the figures.",
+        "`bench/run --write` runs the benchmarks and generates this page in about 15 minutes. *Ours* is ferry's time, and *peer* is the time of the library or",
+        "call in the column *against*, measured alternately in one run. **Ratio** is the peer's time divided by ferry's time; a ratio above 1 means that ferry",
+        "is faster. The quartiles of the ratio are in parentheses. Compare times only within a section. [performance.json](performance.json) contains the",
+        "measurements.",
         "",
         "A *budget* is a target that the project sets: for ferry's own time or count (\"≤ 2 µs\"), for its time relative to the peer's (\"time ≤ 1.3 × the",
         "peer's\", \"ratio ≥ 3.0\"), or for the difference between the two times (\"≤ 100 ns above\"; the column *ratio* then shows the difference).",
-        "Rows without a budget are informational. [cuda.md](cuda.md#measurements) has the measurements on a GPU.",
+        "Rows without a budget are informational. For measurements on a GPU, see [cuda.md](cuda.md#measurements).",
         "",
         "![The ratio of the peer's time to ferry's, for rows whose budget limits this ratio](images/ratios.svg)",
         "",

@@ -34,7 +34,7 @@ int reader(std::string const& where) {
             auto const view = t.as<float const, 1>();
             for (std::int64_t i = 0; i < view.extent(0); ++i) torn += view(i) != static_cast<float>(frame->generation);
         }
-        client.acknowledge(frame->lease);  // from now on the slot may be written again
+        client.acknowledge(frame->lease);  // ends the lease: the slot may be written again
         seen = frame->generation;
         ++read;
     }
