@@ -41,7 +41,7 @@ TEST_CASE("every truncated document is an error, and the first error is returned
     CHECK(std::strstr(ferry::wire::try_from_json("[1").error().what(), "parse error") != nullptr);
     CHECK(std::strstr(ferry::wire::try_from_bytes({}).error().what(), "truncated: the magic") != nullptr);
     auto wrong = d;
-    wrong.major = 2;
+    wrong.major = ferry::wire::major_version + 1;
     CHECK(ferry::wire::try_check(wrong).error().code() == ferry::errc::bad_descriptor);
     CHECK_FALSE(ferry::wire::try_to_bytes(wrong));
     CHECK_FALSE(ferry::wire::try_to_json(wrong));
