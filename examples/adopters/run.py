@@ -75,7 +75,8 @@ def main() -> int:
     source = download_nanobind()
     tests = source / "tests"
     folder = build("nanobind", f"-DADOPTER_SOURCE={source}")
-    counts = [test("nanobind", folder, [tests / "test_ndarray.py", tests / "common.py", tests / "conftest.py", HERE / "nanobind/test_capsules.py"], {})]
+    files = [*(tests / name for name in ("test_ndarray.py", "common.py", "conftest.py")), *(HERE / "nanobind").glob("test_*.py")]
+    counts = [test("nanobind", folder, files, {})]
     folder = build("arrow", f"-DADOPTER_ARROW={ARROW}")
     library = {"LD_PRELOAD": str(folder / "libdlpack_on_ferry.so")}
     counts.append(test("arrow", folder, [ARROW / "tests/test_dlpack.py", HERE / "arrow/test_read_only.py"], library))

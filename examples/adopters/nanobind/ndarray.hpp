@@ -21,15 +21,20 @@ NAMESPACE_BEGIN(NB_NAMESPACE)
 NAMESPACE_BEGIN(detail)
 
 /// An array that was imported, or made in C++: the struct that ndarray.h reads, and what keeps its memory alive.
+/// Modules with other versions of ferry use it through the shared type nb_ndarray: it contains no type of ferry.
 struct ndarray_handle {
-    ndarray_handle(dlpack::dltensor const &t, bool read_only, PyObject *owner_, PyObject *self_, ferry::managed_tensor tensor = {})
-        : seen(t), owner(owner_), self(self_), ro(read_only), imported(std::move(tensor)) {}
+    ndarray_handle(dlpack::dltensor const &t, bool read_only, PyObject *owner_, PyObject *self_, DLManagedTensorVersioned *tensor = nullptr)
+        : seen(t), owner(owner_), self(self_), ro(read_only), imported(tensor) {}
+    ~ndarray_handle() {
+        if (imported && imported->deleter)
+            imported->deleter(imported);
+    }
 
     dlpack::dltensor seen;
     std::atomic<size_t> refcount = 0;
     PyObject *owner, *self;
     bool ro;
-    ferry::managed_tensor imported;  // empty for an array made in C++
+    DLManagedTensorVersioned *imported;  // null for an array made in C++
 
     /// Returns the memory after a handle, for extents and strides that no other object owns.
     static int64_t *lists(ndarray_handle *th) noexcept { return reinterpret_cast<int64_t *>(th + 1); }

@@ -99,7 +99,7 @@ static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const
     scoped_pymalloc<ndarray_handle> memory(1, lacks_strides ? size_t(v.rank()) * sizeof(int64_t) : 0);
     PyObject *self = is_capsule ? nullptr : Py_NewRef(src);
     auto const &seen = reinterpret_cast<dlpack::dltensor const &>(tensor.get()->dl_tensor);
-    auto *th = new (memory.release()) ndarray_handle(seen, cfg.ro, nullptr, self, std::move(tensor));
+    auto *th = new (memory.release()) ndarray_handle(seen, cfg.ro, nullptr, self, tensor.release());
     if (lacks_strides) {
         th->seen.strides = ndarray_handle::lists(th);
         for (int i = 0; i < v.rank(); ++i)
