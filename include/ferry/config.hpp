@@ -75,8 +75,8 @@
 // For static variables of which each shared library needs its own copy. Two extension modules may contain different
 // versions of ferry. Without this attribute, both would use the variables of the module that was loaded first, whose
 // layout may differ.
-// Libraries of Windows export nothing that is not marked.
-#if FERRY_HAS_GNU
+// Libraries of Windows export nothing that is not marked, and GCC for Windows warns about the attribute.
+#if FERRY_HAS_GNU && !defined(_WIN32)
 #define FERRY_HIDDEN [[gnu::visibility("hidden")]]
 #else
 #define FERRY_HIDDEN
