@@ -76,11 +76,9 @@ static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const
     bool const has_dtype = cfg.dtype != dlpack::dtype(), is_capsule = PyCapsule_CheckExact(src);
     auto const dtype_for = [&](ferry::tensor_view const &v) { return has_dtype ? std::bit_cast<ferry::data_type>(cfg.dtype) : v.dtype(); };
     auto const fits = [&](ferry::tensor_view const &v) { return v.dtype() == dtype_for(v) && v.is_contiguous(order_of(cfg.order)); };
-    if (is_capsule) {  // another overload may accept it: it is consumed only if this one does
-        auto const v = py::view_in_capsule(src, ferry::flags::none);
-        if (!v || !fixed.matches(*v) || !fits(*v))
-            return nullptr;
-    }
+    // Another overload may accept a capsule: it is consumed only if this one does.
+    if (is_capsule && !py::view_in_capsule(src, unversioned, [&](ferry::tensor_view const &v) { return fixed.matches(v) && fits(v); }))
+        return nullptr;
 
     ferry::managed_tensor tensor = import_tensor(p, src, cfg.ro);
     if (!tensor)

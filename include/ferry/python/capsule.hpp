@@ -130,13 +130,28 @@ template <ferry::detail::managed_struct Raw>
 ///
 /// \param capsule  any object
 /// \param assumed  flags of a legacy tensor, as for from_capsule
-/// \return         view, valid until the capsule is consumed or destroyed; std::nullopt for other objects and for
-///                 capsules that `from_capsule` does not accept
+/// \return         view, valid until the capsule is destroyed or consumed, which another thread may do without the GIL;
+///                 std::nullopt for other objects and for capsules that `from_capsule` does not accept
 [[nodiscard]] inline std::optional<tensor_view> view_in_capsule(PyObject* capsule,
                                                                 flags assumed = flags::read_only) noexcept {
     if (PyCapsule_CheckExact(capsule) == 0) return {};
     detail::critical_section const alone{capsule};
     return detail::look_into(capsule, assumed);
+}
+
+/// Calls a function with the view of the tensor in a capsule. Without the GIL, no other thread consumes the capsule
+/// during the call, which must not call Python. Requires the GIL.
+///
+/// \param capsule  any object
+/// \param assumed  flags of a legacy tensor, as for from_capsule
+/// \param accepts  function of a tensor_view that returns a bool, and does not throw
+/// \return         result of the function; false for objects of which view_in_capsule returns no view
+template <class F>
+[[nodiscard]] bool view_in_capsule(PyObject* capsule, flags assumed, F&& accepts) noexcept {
+    if (PyCapsule_CheckExact(capsule) == 0) return false;
+    detail::critical_section const alone{capsule};
+    auto const v = detail::look_into(capsule, assumed);
+    return v && accepts(*v);
 }
 
 /// Imports the tensor of a capsule, which may be versioned or legacy regardless of the version that was requested from

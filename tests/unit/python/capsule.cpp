@@ -119,6 +119,10 @@ TEST_CASE("R15: a legacy capsule is read-only, unless the caller states its flag
     reference capsule{ferry::python::detail::make_capsule(&p.raw)};
     CHECK(ferry::python::view_in_capsule(capsule.get())->is_read_only());
     CHECK_FALSE(ferry::python::view_in_capsule(capsule.get(), ferry::flags::none)->is_read_only());
+    auto const writable = [](ferry::tensor_view const& v) { return !v.is_read_only(); };
+    CHECK(ferry::python::view_in_capsule(capsule.get(), ferry::flags::none, writable));
+    CHECK_FALSE(ferry::python::view_in_capsule(capsule.get(), ferry::flags::read_only, writable));
+    CHECK_FALSE(ferry::python::view_in_capsule(Py_None, ferry::flags::none, writable));
     CHECK(ferry::python::from_capsule(capsule.get()).is_read_only());
     capsule = reference{ferry::python::detail::make_capsule(&p.raw)};
     CHECK_FALSE(ferry::python::from_capsule(capsule.get(), ferry::flags::none).is_read_only());
