@@ -47,8 +47,8 @@ TEST_CASE("a mark is that of this process, and of no forked child; forks are cou
     CHECK_FALSE(process_mark{}.is_here());
     CHECK(support::in_child([&] {
               if (mine.is_here() || !process_mark::here().is_here() || mine.is_here()) return 1;
-              auto const childs = process_mark::here();
-              return support::in_child([&] { return mine.is_here() || childs.is_here() ? 2 : 0; });
+              auto const other = process_mark::here();
+              return support::in_child([&] { return mine.is_here() || other.is_here() ? 2 : 0; });
           }) == 0);
     CHECK(mine.is_here());
     CHECK(ferry::ipc::forks() != forks);
