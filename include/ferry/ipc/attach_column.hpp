@@ -35,7 +35,10 @@ class opened_memories {
         std::vector<std::uint32_t> order(d.memories.size());
         std::iota(order.begin(), order.end(), 0U);
         auto const name = [&](std::uint32_t i) -> auto& { return d.memories[i].name; };
-        std::ranges::stable_sort(order, {}, name);
+        std::ranges::sort(order, [&](auto a, auto b) {
+            int const difference = name(a).compare(name(b));
+            return difference != 0 ? difference < 0 : a < b;
+        });
         ranges_.resize(order.size());
         for (auto at = order.begin(); at != order.end();) {
             auto const end = std::ranges::find_if(at, order.end(), [&](auto i) { return name(i) != name(*at); });

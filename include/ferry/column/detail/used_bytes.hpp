@@ -111,7 +111,7 @@ struct copied_range {
         }
         auto& run = runs.back();
         r->at = run.at + (r->begin - run.begin);
-        run.bytes = std::max(run.bytes, r->begin - run.begin + r->bytes);
+        run.bytes = (std::max)(run.bytes, r->begin - run.begin + r->bytes);
         total = run.at + run.bytes;
     }
     return round_up(total);
