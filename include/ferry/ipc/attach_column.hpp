@@ -35,9 +35,9 @@ class opened_memories {
         std::vector<std::uint32_t> order(d.memories.size());
         std::iota(order.begin(), order.end(), 0U);
         auto const name = [&](std::uint32_t i) -> auto& { return d.memories[i].name; };
-        std::ranges::sort(order, [&](auto a, auto b) {
-            int const difference = name(a).compare(name(b));
-            return difference != 0 ? difference < 0 : a < b;
+        std::ranges::sort(order, [&](auto one, auto other) {
+            int const difference = name(one).compare(name(other));
+            return difference != 0 ? difference < 0 : one < other;
         });
         ranges_.resize(order.size());
         for (auto at = order.begin(); at != order.end();) {
