@@ -12,15 +12,11 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <string>
 
@@ -32,27 +28,22 @@ using support::values;
 
 namespace {
 
-/// Runs `f` in a child made by clone(2), as the first process of new namespaces: its exit status (99: exception), or
-/// 128 + the signal that ended it. It ends with its parent, and a hang ends it.
+/// Runs `f` as the first process of new namespaces: its exit status (98: there are none, 99: exception), or 128 + the signal
+/// that ended it. It ends with its parent, and a hang ends it. The process that makes the namespaces stays in its own.
 template <class F>
 int in_namespace(int flags, F f) {
-    auto const child = static_cast<pid_t>(::syscall(SYS_clone, flags | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
-    if (child == 0) {
+    return support::in_child([&] {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        ::alarm(static_cast<unsigned>(std::chrono::seconds{support::patience}.count()));
-        int status = 99;
-        try {
-            if ((flags & CLONE_NEWNS) == 0 || (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                                               ::mount("proc", "/proc", "proc", 0, nullptr) == 0))
-                status = f();
-        } catch (std::exception const& e) {
-            std::fprintf(stderr, "in the namespace: %s\n", e.what());
-        }
-        ::_exit(status);
-    }
-    int status = 98 << 8;
-    if (child > 0) ::waitpid(child, &status, 0);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        if (::unshare(flags) != 0) return 98;
+        return support::in_child([&] {
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            ::alarm(static_cast<unsigned>(std::chrono::seconds{support::patience}.count()));
+            if ((flags & CLONE_NEWNS) != 0 && (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+                                               ::mount("proc", "/proc", "proc", 0, nullptr) != 0))
+                return 98;
+            return static_cast<int>(f());
+        });
+    });
 }
 
 }  // namespace
