@@ -12,6 +12,8 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -81,6 +83,21 @@ TEST_CASE("a forked child with the process ID of its parent, in a pid namespace 
               ::rmdir(folder);
               return 0;
           }) == 0);
+}
+
+TEST_CASE("a child made by clone(2), which calls no handler of fork, subtracts no reader of its parent") {
+    session own, importer;
+    auto const s = share(tensor({3}), {.session = &own});
+    auto a = attach(s.descriptor(), {.session = &importer});
+    auto const child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+    if (child == 0) {
+        a = {};
+        ::_exit(0);
+    }
+    int status = 1;
+    CHECK(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    CHECK(s.readers() == 1);
 }
 
 TEST_CASE("the next exporter removes the names of ended ones in other pid namespaces" *
