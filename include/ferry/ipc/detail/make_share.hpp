@@ -1,5 +1,4 @@
 // ferry: how a share comes about: found, copied, or exported by a handle.
-// length: all ways to share memory; new_share is their common part.
 #pragma once
 
 #include <ferry/base/error.hpp>
