@@ -154,6 +154,37 @@ except ValueError as e:
             reader.end()
 
 
+EXPANDABLE = """import torch
+x = torch.arange(1 << 24, dtype=torch.int32, device="cuda")  # 64 MiB: several chunks
+torch.cuda.synchronize()
+segments = torch.cuda.memory_snapshot()
+assert any(s.get("is_expandable") for s in segments), segments
+part = mt.from_dlpack(x[5:-7])
+kept = mt.ipc_share(part)
+print(json.dumps([kept.descriptor.hex(), kept.copied, kept.tensor.data_ptr == part.data_ptr]), flush=True)
+for device in range(mt.device_count()):
+    t = part.copy(f"cuda:{device}")
+    print(json.dumps([t.device, t[0].item(), t[(1 << 24) - 13].item()]), flush=True)
+sys.stdin.readline()"""
+
+
+def test_expandable_segments_of_torch_are_copied_once_and_attached_on_every_gpu():
+    """Memory of several chunks that has no handle."""
+    pytest.importorskip("torch")
+    option = {name: "expandable_segments:True" for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")}
+    exporter = Process(EXPANDABLE, env={**os.environ, **option})
+    descriptor, was_copied, is_in_place = json.loads(exporter.hear())
+    assert was_copied and not is_in_place
+    for device in range(mt.device_count()):
+        assert json.loads(exporter.hear()) == [[2, device], 5, (1 << 24) - 8]
+        x = cp.from_dlpack(mt.ipc_attach(bytes.fromhex(descriptor), device=f"cuda:{device}"))
+        with cp.cuda.Device(device):
+            assert x.size == (1 << 24) - 12 and bool((x == cp.arange(5, (1 << 24) - 7, dtype="int32")).all())
+        del x
+    exporter.tell()
+    exporter.end()
+
+
 # Readers that know nothing of ferry
 
 
