@@ -108,7 +108,7 @@ struct byte_reach {
     if (!fits)  // mutant: validate_strides
         return report(
             r, errc::overflow,
-            "the byte distance between elements exceeds 63 bits (R32): correct shape or strides in the producer");
+            "the distance between elements, in bits, exceeds 63 bits (R32): correct shape or strides in the producer");
     reach = {(0 - static_cast<std::uint64_t>(lowest) + 7) / 8, (static_cast<std::uint64_t>(highest) + 7) / 8};
     return true;
 }
