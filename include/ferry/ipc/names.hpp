@@ -3,7 +3,7 @@
 
 #include <ferry/ipc/lock.hpp>
 #include <ferry/ipc/process.hpp>
-#include <ferry/wire/descriptor.hpp>
+#include <ferry/wire/detail/hex.hpp>
 
 #include <dirent.h>
 #include <sys/random.h>
@@ -63,20 +63,15 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
     text.remove_prefix(prefix.size());
     auto const kind = text.starts_with(of_anonymous) ? segment_kind::anonymous : segment_kind::named;
     if (kind == segment_kind::anonymous) text.remove_prefix(of_anonymous.size());
-    std::uint64_t numbers[4] = {};
-    for (int i = 0; i < 4; ++i) {
-        std::size_t n = 0;
-        for (; n < text.size() && text[n] >= '0' && text[n] <= '9'; ++n)
-            if (!ferry::detail::checked_multiply(numbers[i], std::uint64_t{10}, numbers[i]) ||
-                !ferry::detail::checked_add(numbers[i], static_cast<std::uint64_t>(text[n] - '0'), numbers[i]))
-                return {};
-        if (n == 0 || (n > 1 && text[0] == '0')) return {};
-        text.remove_prefix(n);
-        if (text.empty() != (i == 3) || (i < 3 && text[0] != '-')) return {};
-        if (i < 3) text.remove_prefix(1);
-    }
-    if (numbers[2] > UINT32_MAX) return {};
-    return segment_name{numbers[0], numbers[1], static_cast<std::uint32_t>(numbers[2]), numbers[3], kind};
+    segment_name n{.kind = kind};
+    auto const take = [&](auto& number) {
+        auto const end = text.find('-');
+        if (end == text.npos || !wire::detail::from_decimal(text.substr(0, end), number)) return false;
+        text.remove_prefix(end + 1);
+        return true;
+    };
+    if (!take(n.uid) || !take(n.device) || !take(n.pid) || !wire::detail::from_decimal(text, n.id)) return {};
+    return n;
 }
 
 namespace detail {

@@ -4,6 +4,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 #include <ferry/wire/descriptor.hpp>
+#include <ferry/wire/detail/hex.hpp>
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,22 +21,8 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 namespace detail {
-
 using ferry::detail::fail;
-
-/// Reads the first bytes of a file of /proc into `text`, null-terminated. The number of bytes, or -1 with errno.
-template <std::size_t N>
-[[nodiscard]] ssize_t read_small(char const* path, char (&text)[N]) noexcept {
-    unique_fd const f{::open(path, O_RDONLY | O_CLOEXEC)};
-    if (!f) return -1;
-    ssize_t n = 0;
-    do n = ::read(f.get(), text, N - 1);
-    while (n < 0 && errno == EINTR);
-    text[n < 0 ? 0 : n] = '\0';
-    return n;
 }
-
-}  // namespace detail
 
 /// Returns the identity of this process. Reads /proc: cache the result, but not across a fork.
 ///
@@ -46,24 +33,20 @@ template <std::size_t N>
     constexpr auto api = "ferry::ipc::this_process";
     wire::origin me;
     me.pid = static_cast<std::uint32_t>(::getpid());
-    char text[64];
-    struct stat ns = {};
     errno = 0;
     auto const fail_on = [&](char const* path) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) fail_system(api, "reading /proc");
         detail::fail(errc::unsupported_platform, api, message{path} << " cannot be read: mount /proc", where);
     };
+    struct stat ns = {};
     if (::stat("/proc/self/ns/pid", &ns) != 0) fail_on("/proc/self/ns/pid");
     me.pid_namespace = ns.st_ino;
     constexpr auto boot_id = "/proc/sys/kernel/random/boot_id";
-    if (detail::read_small(boot_id, text) < 36) fail_on(boot_id);
-    std::size_t digits = 0;
-    for (char const* at = text; *at != '\0' && digits < 2 * me.boot_id.size(); ++at) {
-        int const value = *at >= '0' && *at <= '9' ? *at - '0' : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10 : -1;
-        if (value < 0) continue;
-        auto& byte = me.boot_id[digits++ / 2];
-        byte = static_cast<std::uint8_t>(byte << 4 | value);
-    }
+    unique_fd const file{::open(boot_id, O_RDONLY | O_CLOEXEC)};
+    char text[36];
+    if (!file || ::read(file.get(), text, sizeof text) != sizeof text ||
+        !wire::detail::from_text({text, sizeof text}, me.boot_id))
+        fail_on(boot_id);
     return me;
 }
 
