@@ -1,7 +1,8 @@
-"""Readers of 60 lines without ferry: one attaches a tensor by its JSON and writes to it, one reads a table."""
+"""Readers of 60 lines without ferry: one attaches a tensor by its JSON and writes to it, two read a table, in Python and JavaScript."""
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ import minitensor as mt
 
 READER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "ipc" / "reader.py"
 COLUMN_READER = READER.with_name("column_reader.py")
+NODE_READER = READER.with_name("column_reader.mjs")
 
 
 def read(shared, *arguments):
@@ -21,23 +23,49 @@ def read(shared, *arguments):
     return eval(result.stdout)  # a list of numbers
 
 
-@pytest.mark.parametrize("reader", [READER, COLUMN_READER], ids=lambda path: path.stem)
+@pytest.mark.parametrize("reader", [READER, COLUMN_READER, NODE_READER], ids=lambda path: path.name)
 def test_a_reader_has_at_most_sixty_lines_and_no_ferry(reader):
     text = reader.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 60
     assert "minitensor" not in text
 
 
-@pytest.mark.parametrize("begin", [0, 1, 9, 20])
-def test_a_table_with_nulls_is_read(begin):
-    n = 20
+def rows_read(table, *command):
+    with mt.ipc_share(mt.Column.from_arrow(table)) as shared:
+        done = subprocess.run(command, input=shared.json(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def table_with_nulls(n=20):
     inner = pa.StructArray.from_arrays([pa.array([None if i % 3 == 1 else i / 2 for i in range(n)])], ["half"], mask=pa.array([i % 7 == 2 for i in range(n)]))
     columns = [pa.array(range(n), pa.int16()), pa.array([None if i % 4 == 0 else "ü" * (i % 3) for i in range(n)]), inner]
-    table = pa.record_batch(columns, names=["number", "text", "inner"]).slice(begin)
-    with mt.ipc_share(mt.Column.from_arrow(table)) as shared:
-        done = subprocess.run([sys.executable, COLUMN_READER], input=shared.json(), capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == table.to_pylist()
+    return pa.record_batch(columns, names=["number", "text", "inner"])
+
+
+@pytest.mark.parametrize("begin", [0, 1, 9, 20])
+def test_a_table_with_nulls_is_read(begin):
+    table = table_with_nulls().slice(begin)
+    assert rows_read(table, sys.executable, COLUMN_READER) == table.to_pylist()
+
+
+@pytest.mark.parametrize("begin", [0, 1, 9, 20])
+def test_a_table_with_nulls_is_read_by_javascript(begin):
+    if not (node := shutil.which("node")):
+        pytest.skip("needs Node 18 or newer")
+    n = 20
+    types = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64(), pa.float32(), pa.float64()]
+    table = table_with_nulls(n)
+    for type_ in types:
+        values = [None if i % 5 == 3 else i / 8 if pa.types.is_floating(type_) else 2 ** (type_.bit_width - 1) - 1 - i for i in range(n)]
+        table = table.append_column(str(type_), pa.array(values, type_))
+    table = table.append_column("negative", pa.array([-(2**63) + i for i in range(n)]))
+    table = table.append_column("bool", pa.array([None if i % 3 == 0 else i % 2 == 0 for i in range(n)]))
+    table = table.append_column("large", pa.array([None if i % 6 == 0 else "\ufeff\"\\😀"[: i % 5] for i in range(n)], pa.large_string()))
+    table = table.append_column("empty", pa.array([""] * n))
+    table = table.append_column("nested", pa.StructArray.from_arrays([pa.array([None] * n, pa.int64()), *table.columns[2:4]], ["none", "deep", "byte"])).slice(begin)
+    for part in (table, table.slice(1, 9), table.slice(0, 0)):
+        assert rows_read(part, node, NODE_READER) == part.to_pylist()
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float64", "uint8"])
