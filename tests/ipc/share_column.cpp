@@ -7,10 +7,15 @@
 #include <support/ipc.hpp>
 #include <support/ipc_peer.hpp>
 #include <support/random_columns.hpp>
+#include <support/split_columns.hpp>
 
 #include <doctest/doctest.h>
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -41,6 +46,28 @@ TEST_CASE("columns of any structure are attached by an unrelated program, and th
         CHECK(exporter.finish() == 0);
         support::fails(errc::exporter_gone, [&] { static_cast<void>(ferry::ipc::attach_column(d)); });
         CHECK(support::shown(c.view()) == expected);  // its memory is valid
+    }
+}
+
+TEST_CASE("a table of 1000 columns, with one allocation or one for each column, is read without a copy") {
+    rlimit files{};  // an allocation of the host has a file in each process
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
+    files.rlim_cur = std::max(files.rlim_cur, std::min<rlim_t>(files.rlim_max, 4096));
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &files) == 0);
+    ferry::ipc::session session;
+    auto split = support::split_into(ferry::cpu, ferry::ipc::shared_space{session}, std::memcpy);
+    auto const table = support::wide_table(1000);
+    std::string expected;
+    for (auto const& row : support::shown(table.view())) expected.append(row).append(" ");
+    for (bool const is_split : {false, true}) {
+        auto const c = is_split ? split.put(table) : ferry::compact(table, ferry::ipc::shared_space{session});
+        auto const s = ferry::ipc::share(c, {.session = &session, .copy = ferry::copy_policy::never});
+        CHECK_FALSE(s.copied());
+        CHECK(s.descriptor().memories.size() == (is_split ? 1001 : 1));  // the columns have one validity buffer
+        peer importer{{program, "rows"}};
+        importer.tell(support::to_hex(s.descriptor()));
+        CHECK(importer.hear() == expected);
+        CHECK(importer.finish() == 0);
     }
 }
 

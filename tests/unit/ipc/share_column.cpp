@@ -183,14 +183,7 @@ TEST_CASE("memory that is shared, attached or of the shared space is shared agai
 TEST_CASE("columns, slices and children with an allocation for each buffer are shared without a copy") {
     unsigned seed = 600'000;
     session own, other;
-    support::split_columns shared_memory{
-        ferry::cpu, [&](void const* bytes, std::size_t size, std::shared_ptr<void>& owner) {
-            auto const memory =
-                std::make_shared<ferry::buffer<ferry::ipc::shared_space>>(size, ferry::ipc::shared_space{own});
-            std::memcpy(memory->data(), bytes, size);
-            owner = memory;
-            return static_cast<void*>(memory->data());
-        }};
+    auto shared_memory = support::split_into(ferry::cpu, ferry::ipc::shared_space{own}, std::memcpy);
     std::vector<std::string> formats(std::begin(column_maker::leaves), std::end(column_maker::leaves));
     formats.insert(formats.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
     std::size_t most = 0;
