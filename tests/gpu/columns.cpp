@@ -4,9 +4,16 @@
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/ipc.hpp>
+#include <ferry/wire/binary.hpp>
+#include <gpu/importer.hpp>
 #include <gpu/world.hpp>
+#include <support/patience.hpp>
 #include <support/random_columns.hpp>
+#include <support/split_columns.hpp>
 
+#include <unistd.h>
+
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -78,4 +85,46 @@ TEST_CASE("a column of a GPU is shared, and is an alias in the session that shar
     auto const a = ferry::ipc::attach_column(s.descriptor(), {.session = &session, .stream = stream.token()}, b);
     auto const back = a.to(ferry::cpu, cuda::system, stream.token());
     CHECK(support::shown(back.view()) == support::shown(c.view()));
+}
+
+TEST_CASE("a table of 1000 columns, with one allocation or one for each column, is read by another process") {
+    load_kernels();
+    test_stream const stream;
+    cuda::shareable b{cuda::system};
+    ferry::ipc::session session;
+    importer other;
+    auto const table = support::wide_table(1000);
+    std::string expected;
+    for (auto row : support::shown(table.view())) {
+        if (!row.ends_with("null,}")) row.replace(row.size() - 10, 8, "77777777");  // the last column
+        expected += row + '\n';
+    }
+    auto split = support::split_into(gpu, cuda::device_space{0}, [](void* to, void const* from, std::size_t bytes) {
+        must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+    });
+    for (bool const is_split : {false, true}) {
+        auto const c = is_split ? split.put(table) : table.to(cuda::device_space{0}, cuda::system, stream.token());
+        stream.finish();
+        auto const last = c.child("c999");
+        auto const data = last.view().buffers()[1];
+        gate closed{stream.get()};
+        must(cudaMemsetAsync(const_cast<void*>(data.data), 0x77, 12, stream.get()));
+        auto const s = ferry::ipc::share(
+            c, {.session = &session, .copy = ferry::copy_policy::never, .ready_on = stream.token()}, b);
+        CHECK_FALSE(s.copied());
+        CHECK(s.descriptor().memories.size() == (is_split ? 1001 : 1));  // the columns have one validity buffer
+        auto const attached = other.attach_columns(ferry::wire::to_bytes(s.descriptor()));
+        REQUIRE_MESSAGE(attached.code == ferry::errc::ok, text_of(attached));
+        CHECK_GATED(!closed.is_open());
+        other.begin(order_of_work::rows);
+        ::usleep(20'000);
+        CHECK_GATED(!closed.is_open());
+        closed.open();
+        CHECK(text_of(other.hear()) == expected);
+        stream.finish();
+        CHECK_GATED(!closed.was_forced());
+    }
+    auto const left = other.usage();
+    CHECK(left.opened == left.closed);
+    CHECK(session.collect(support::patience) == 0);
 }

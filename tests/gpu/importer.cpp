@@ -1,3 +1,4 @@
+#include <ferry/column.hpp>
 #include <ferry/cuda/attach_handle.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
@@ -11,6 +12,7 @@
 #include <gpu/importer.hpp>
 #include <support/ipc.hpp>
 #include <support/patience.hpp>
+#include <support/random_columns.hpp>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -240,6 +242,7 @@ struct state {
     std::vector<int> files{};
     std::uint64_t lease = 0;
     ferry::managed_tensor tensor{};
+    std::optional<ferry::column> columns{};
     ferry::ipc::shared shared{};
     aside later{};  // last: it uses the others
 
@@ -403,6 +406,20 @@ struct state {
                         o.descriptor, {.session = &keeps_none, .stream = on(), .device = o.where(), .files = with},
                         back_end));
                 return {};
+            }
+            case attach_columns: {
+                opening const o{payload};
+                start(std::max(o.device, 0));
+                columns.emplace(ferry::ipc::attach_column(
+                    o.descriptor, {.session = &session, .stream = on(), .device = o.where()}, back_end));
+                return {};
+            }
+            case rows: {
+                std::string text;
+                for (auto const& row : shown(columns->to(ferry::cpu, ferry::cuda::system, on()))) text += row + '\n';
+                columns.reset();
+                auto const* const p = reinterpret_cast<std::byte const*>(text.data());
+                return {p, p + text.size()};
             }
             case begin_capture:
                 captured.emplace(own_device);
@@ -582,6 +599,9 @@ answer importer::open(std::span<std::byte const> descriptor, std::int32_t device
 }
 answer importer::attach(std::span<std::byte const> descriptor, std::int32_t device, int file) {
     return tell_where(order_of_work::attach, descriptor, device, file);
+}
+answer importer::attach_columns(std::span<std::byte const> descriptor, std::int32_t device) {
+    return tell_where(order_of_work::attach_columns, descriptor, device, -1);
 }
 answer importer::tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file) {
     std::vector<std::byte> payload(2 * sizeof device + descriptor.size());

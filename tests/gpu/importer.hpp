@@ -50,6 +50,8 @@ enum class order_of_work : std::uint32_t {
 
     open_by_other,    ///< opens the same memory by another back end, and keeps that open as `open_again` does
     attach_thousand,  ///< payload: as of `open`; attaches and drops a thousand times, and keeps no mapping in between
+    attach_columns,   ///< payload: as of `open`; attaches the column on a stream of its own, through a session
+    rows,             ///< answers the rows of the column as text, and drops it
     begin_capture,    ///< captures a stream that nothing else uses, so that every thread's calls count
     end_capture,      ///< ends that; answers whether it stayed valid: one byte
 };
@@ -66,6 +68,9 @@ struct answer {
     ferry::errc code = ferry::errc::ok;
     std::vector<std::byte> bytes;
 };
+[[nodiscard]] inline std::string text_of(answer const& a) {
+    return {reinterpret_cast<char const*>(a.bytes.data()), a.bytes.size()};
+}
 
 /// Starts the process; the destructor ends it, by SIGKILL if necessary.
 class importer {
@@ -79,6 +84,7 @@ class importer {
     answer tell(order_of_work what, std::span<std::byte const> payload = {});
     answer open(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
     answer attach(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
+    answer attach_columns(std::span<std::byte const> descriptor, std::int32_t device = -1);
     /// Sends an order without waiting for the reply.
     void begin(order_of_work what, std::span<std::byte const> payload = {});
     answer hear();

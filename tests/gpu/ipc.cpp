@@ -43,8 +43,6 @@ bool is_all(std::vector<std::byte> const& bytes, unsigned char value, std::size_
 
 int number_of(answer const& a) { return a.bytes.size() == 1 ? static_cast<int>(a.bytes[0]) : -1; }
 
-std::string text_of(answer const& a) { return {reinterpret_cast<char const*>(a.bytes.data()), a.bytes.size()}; }
-
 /// Pins memory that is released later: memory freed while it is pinned affects the next allocation at its address.
 class pinned_for_now {
    public:

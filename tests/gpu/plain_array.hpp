@@ -74,9 +74,6 @@ struct arrangement {
 [[nodiscard]] inline std::vector<std::byte> text(ferry::ipc::shared const& s) {
     return ferry::wire::to_bytes(s.descriptor());
 }
-[[nodiscard]] inline std::string text_of(answer const& a) {
-    return {reinterpret_cast<char const*>(a.bytes.data()), a.bytes.size()};
-}
 [[nodiscard]] inline std::vector<int> numbers(answer const& a) {
     std::vector<int> out;
     for (auto const b : a.bytes) out.push_back(static_cast<int>(b));
