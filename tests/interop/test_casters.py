@@ -423,6 +423,13 @@ def test_a_result_with_an_option_is_the_array_of_a_library(ext):
         ext.ramp_nowhere()
 
 
+def test_R67_a_result_that_a_library_refuses_is_released(ext):
+    tensor = forged(dtype=(4, 16, 1))  # bfloat16, which NumPy does not support
+    with pytest.raises((BufferError, RuntimeError), match="dtype"):
+        ext.identity_numpy(owned(tensor))
+    assert tensor.deletions == 1 and not error_is_set()
+
+
 def test_a_returned_argument_is_shared_and_released_once(ext):
     a = image()
     assert np.from_dlpack(ext.identity(a)).ctypes.data == a.ctypes.data

@@ -104,6 +104,7 @@ struct FERRY_HIDDEN tensor_object {
         return reinterpret_cast<tensor_object*>(self)->held.tensor->view();
     }
     static void destroy(PyObject* self) noexcept {
+        kept_error const kept;  // the deleter may run Python code (R67)
         PyTypeObject* const type = Py_TYPE(self);
         reinterpret_cast<tensor_object*>(self)->held.~shared_tensor();
         PyObject_Free(self);
