@@ -20,6 +20,10 @@ blurred = filters.blur(torch.from_numpy(image), mask=None)
 print("blurred:", type(blurred).__name__, blurred.shape, blurred.dtype)
 assert type(blurred) is np.ndarray and abs(blurred - image).max() < 0.5
 
+inverted = [filters.invert(x) for x in (image, torch.from_numpy(image), jnp.asarray(image))]
+print("inverted:", *(type(x).__name__ for x in inverted))
+assert type(inverted[0]) is np.ndarray and type(inverted[1]) is torch.Tensor and inverted[1][2, 3] == 0
+
 recorder = filters.Recorder()
 recorder.add(tensor)
 again = torch.from_dlpack(recorder.pop())

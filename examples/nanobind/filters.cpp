@@ -83,6 +83,16 @@ ferry::python::as_numpy<image> blur(ferry::typed_view<float const, 2> in,
 }
 // [/optional]
 
+// [like]
+// The result is an array of the library of the argument: a PyTorch tensor for a PyTorch tensor.
+ferry::python::result<image> invert(ferry::python::argument<ferry::typed_view<float const, 2>> in) {
+    image out{{}, {in->extent(0), in->extent(1)}};
+    for (std::int64_t y = 0; y < in->extent(0); ++y)
+        for (std::int64_t x = 0; x < in->extent(1); ++x) out.pixels.push_back(1 - (*in)(y, x));
+    return {std::move(out), in.object()};
+}
+// [/like]
+
 // [keep]
 // The function owns a managed_tensor argument: it can outlive the call and be returned unchanged.
 class recorder {
@@ -122,6 +132,7 @@ NB_MODULE(filters, m) {
     m.def("histogram", [](ferry::typed_view<float const, 2> in) { return histogram(in, 1.0f); }, "image"_a);
     m.def("histogram", [](ferry::typed_view<std::uint8_t const, 2> in) { return histogram<std::uint8_t>(in, 255); }, "image"_a);
     m.def("blur", &blur, "image"_a, "mask"_a = nb::none());
+    m.def("invert", &invert, "image"_a);
     m.def("sum_rows", &sum_rows, "image"_a);
     nb::class_<recorder>(m, "Recorder").def(nb::init<>()).def("add", &recorder::add, "frame"_a).def("pop", &recorder::pop);
     ferry::python::report_errors(m);

@@ -12,6 +12,9 @@ from forge import LEGACY, VERSIONED, Forged, name_of
 
 import minitensor as mt
 
+sys.path.insert(0, os.environ["FERRY_CASTERS"])
+import racing  # noqa: E402: the extension module, not the script in this folder
+
 probe = ctypes.PyDLL(os.environ["LD_PRELOAD"])
 call = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_long)(("probe_call", probe))
 VALUES = [[0, 1, 2], [3, 4, 5]]
@@ -47,6 +50,14 @@ def import_by(make, **how):
     return path
 
 
+def result_by(like):
+    def path(n):
+        capsule = forged().capsule()
+        return (lambda: racing.like(capsule, like)), capsule
+
+    return path
+
+
 def export_by(**how):
     def path(n):
         t = mt.from_dlpack(forged().capsule())
@@ -66,6 +77,8 @@ PATHS = {
     "import_padded": import_by(lambda c: c, dtype=(1, 4, 1), flags=forge.PADDED),
     "import_from_producer": import_by(Answers, device="cpu"),
     "import_from_old_producer": import_by(Old, copy=True, device=(1, 0)),
+    "result": result_by(mt.Tensor),
+    "result_refused": result_by(3),
     "export": export_by(max_version=(1, 3)),
     "export_legacy": export_by(),
     "export_copy": export_by(max_version=(1, 3), copy=True),

@@ -423,6 +423,88 @@ def test_a_result_with_an_option_is_the_array_of_a_library(ext):
         ext.ramp_nowhere()
 
 
+def test_a_result_is_an_array_of_the_library_of_an_object(ext):
+    import array_api_strict
+    import jax
+    import torch
+    import tvm_ffi
+
+    class Derived(torch.Tensor):
+        pass
+
+    a = image()
+    for like, expected in (
+        (a, np.ndarray),
+        (np, np.ndarray),
+        (torch.zeros(1), torch.Tensor),
+        (torch.nn.Parameter(torch.zeros(1)), torch.Tensor),
+        (torch.zeros(1).as_subclass(Derived), torch.Tensor),
+        (jax.numpy.zeros(1), jax.Array),
+        (jax.dlpack, jax.Array),
+        (mt.from_dlpack(a), mt.Tensor),
+        (mt.Tensor, mt.Tensor),
+        (tvm_ffi.from_dlpack(a), tvm_ffi.Tensor),
+        (array_api_strict.asarray(a), type(array_api_strict.asarray(a))),
+        (ext.ramp(1, 1), type(ext.ramp(1, 1))),
+        (None, type(ext.ramp(1, 1))),
+    ):
+        made = ext.identity_like(a, like)
+        assert isinstance(made, expected) and np.from_dlpack(made).tolist() == a.tolist(), expected
+    assert ext.identity_like(a, torch).data_ptr() == a.ctypes.data
+    assert type(ext.numpy_or_like(a)) is np.ndarray
+    assert type(ext.numpy_or_like(a, like=torch)) is torch.Tensor
+
+
+def test_a_result_is_an_array_of_the_library_of_the_argument(ext):
+    for what, tensor in libraries():
+        if "capsule" in what:
+            with pytest.raises(TypeError, match="the library of PyCapsule has no from_dlpack: pass a module or class that has it"):
+                ext.identity_of_library(tensor)
+        elif "negative strides" not in what:
+            assert type(ext.identity_of_library(tensor)) is type(tensor), what
+    a = image()
+    assert ext.identity_of_library(a).ctypes.data == a.ctypes.data
+    assert "tensor: tensor) -> tensor" in ext.identity_of_library.__doc__
+    refusal(ext.identity_of_library, 3)
+
+
+def test_R68_a_result_that_no_library_takes_is_released(ext):
+    class Unnamed:
+        __module__ = 3
+
+    class Failing:
+        def __getattr__(self, name):
+            raise ZeroDivisionError(name)
+
+    class Empty:
+        def __array_namespace__(self):
+            return None
+
+    class Refusing:
+        @staticmethod
+        def from_dlpack(x):
+            raise KeyError("refused")
+
+    class Broken:
+        def __array_namespace__(self):
+            raise KeyError("no namespace")
+
+    for like, error in (
+        (3, TypeError),
+        (Unnamed(), TypeError),
+        (Empty(), TypeError),
+        (Failing(), ZeroDivisionError),
+        (Refusing, KeyError),
+        (Broken(), KeyError),
+    ):
+        tensor = forged()
+        count = sys.getrefcount(like)
+        with pytest.raises(error):
+            ext.identity_like(owned(tensor), like)
+        assert tensor.deletions == 1 and not error_is_set()
+        assert sys.getrefcount(like) == count
+
+
 def test_R67_a_result_that_a_library_refuses_is_released(ext):
     tensor = forged(dtype=(4, 16, 1))  # bfloat16, which NumPy does not support
     with pytest.raises((BufferError, RuntimeError), match="dtype"):

@@ -53,7 +53,7 @@ struct ready {
 extern "C" PyObject* pass(PyObject* tensor) {
     ferry::python::detail::loader<ferry::managed_tensor, ferry::python::detail::options<>> argument;
     if (!argument.load(tensor, true)) return nullptr;
-    return ferry::python::detail::to_python<ferry::python::detail::options<>>(std::move(*argument.value));
+    return ferry::python::to_python(std::move(*argument.value));
 }
 
 extern "C" bool install(PyTypeObject* type) {

@@ -69,10 +69,10 @@ struct nanobind_argument {
 };
 
 /// Converts a result. Returns null with a Python error set if the export fails.
-template <class Options, class T>
-[[nodiscard]] nanobind::handle to_nanobind(T&& value) noexcept {
+template <class... Options, class T>
+[[nodiscard]] nanobind::handle to_nanobind(T&& value, PyObject* like = nullptr) noexcept {
     try {
-        return to_python<Options>(std::forward<T>(value));
+        return to_python<Options...>(std::forward<T>(value), like);
     } catch (...) {
         translate_exception();
         return {};
@@ -120,9 +120,9 @@ struct nanobind_array : nanobind_argument<T, options<>> {
     [[nodiscard]] static nanobind::handle from_cpp(From&& value, nanobind::rv_policy,
                                                    nanobind::detail::cleanup_list*) noexcept {
         if constexpr (std::is_pointer_v<std::remove_reference_t<From>>) {
-            return value != nullptr ? to_nanobind<options<>>(*value) : nanobind::none().release();
+            return value != nullptr ? to_nanobind<>(*value) : nanobind::none().release();
         } else {
-            return to_nanobind<options<>>(std::forward<From>(value));
+            return to_nanobind<>(std::forward<From>(value));
         }
     }
 };
@@ -159,6 +159,7 @@ struct type_caster<ferry::python::argument<T, Options...>> {
     template <class As>
     using Cast = movable_cast_t<As>;
     bool from_python(handle from, std::uint32_t flags, cleanup_list* cleanup) noexcept {
+        object_ = from.ptr();
         return inner_.from_python(from, flags, cleanup);
     }
     template <class As>
@@ -171,10 +172,11 @@ struct type_caster<ferry::python::argument<T, Options...>> {
 
    private:
     Value& get() {
-        if (!value_) value_.emplace(inner_.operator T&&());
+        if (!value_) value_.emplace(inner_.operator T&&(), object_);
         return *value_;
     }
     inner inner_;
+    PyObject* object_ = nullptr;
     std::optional<Value> value_;
 };
 
@@ -183,7 +185,7 @@ template <class T, class... Options>
 struct type_caster<ferry::python::result<T, Options...>> {
     static constexpr auto Name = const_name(ferry::python::detail::signature_of<T>.text);
     static handle from_cpp(ferry::python::result<T, Options...>&& value, rv_policy, cleanup_list*) noexcept {
-        return ferry::python::detail::to_nanobind<ferry::python::detail::options<Options...>>(std::move(*value));
+        return ferry::python::detail::to_nanobind<Options...>(std::move(*value), value.like());
     }
 };
 

@@ -50,15 +50,19 @@ class argument {
    public:
     /// Stores the argument.
     ///
-    /// \param value  argument
-    explicit argument(T value) : value_(std::move(value)) {}
+    /// \param value   argument
+    /// \param object  object from which it was imported, borrowed
+    explicit argument(T value, PyObject* object = nullptr) : value_(std::move(value)), object_{object} {}
     [[nodiscard]] T& operator*() noexcept { return value_; }
     [[nodiscard]] T const& operator*() const noexcept { return value_; }
     [[nodiscard]] T* operator->() noexcept { return &value_; }
     [[nodiscard]] T const* operator->() const noexcept { return &value_; }
+    /// The Python object from which the argument was imported. Valid until the bound function returns.
+    [[nodiscard]] PyObject* object() const noexcept { return object_; }
 
    private:
     T value_;
+    PyObject* object_;
 };
 
 /// Whether the casters of ferry convert arguments and results of type T, for which array_traits is specialised.

@@ -48,10 +48,10 @@ struct pybind11_argument {
 
 /// Converts a result.
 /// \throws pybind11::error_already_set  the export fails
-template <class Options, class T>
-[[nodiscard]] pybind11::handle to_pybind11(T&& value) {
+template <class... Options, class T>
+[[nodiscard]] pybind11::handle to_pybind11(T&& value, PyObject* like = nullptr) {
     try {
-        return to_python<Options>(std::forward<T>(value));
+        return to_python<Options...>(std::forward<T>(value), like);
     } catch (...) {
         translate_exception();
         throw pybind11::error_already_set();
@@ -90,9 +90,9 @@ struct pybind11_array : pybind11_argument<T, options<>> {
     template <class From>
     [[nodiscard]] static pybind11::handle cast(From&& value, pybind11::return_value_policy, pybind11::handle) {
         if constexpr (std::is_pointer_v<std::remove_reference_t<From>>) {
-            return value != nullptr ? to_pybind11<options<>>(*value) : pybind11::none().release();
+            return value != nullptr ? to_pybind11<>(*value) : pybind11::none().release();
         } else {
-            return to_pybind11<options<>>(std::forward<From>(value));
+            return to_pybind11<>(std::forward<From>(value));
         }
     }
 };
@@ -148,7 +148,7 @@ struct type_caster<ferry::python::argument<T, Options...>> {
     using cast_op_type = movable_cast_op_type<As>;
     bool load(handle from, bool convert) {
         if (!inner_.load(from, convert)) return false;
-        value_.emplace(std::move(inner_.operator T&()));
+        value_.emplace(std::move(inner_.operator T&()), from.ptr());
         return true;
     }
     operator Value*() { return &*value_; }
@@ -165,7 +165,7 @@ template <class T, class... Options>
 struct type_caster<ferry::python::result<T, Options...>> {
     static constexpr auto name = const_name(ferry::python::detail::signature_of<T>.text);
     static handle cast(ferry::python::result<T, Options...>&& value, return_value_policy, handle) {
-        return ferry::python::detail::to_pybind11<ferry::python::detail::options<Options...>>(std::move(*value));
+        return ferry::python::detail::to_pybind11<Options...>(std::move(*value), value.like());
     }
 };
 

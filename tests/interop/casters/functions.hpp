@@ -214,6 +214,24 @@ void bind(Module& m, Released) {
         "ramp_nowhere",
         []() -> ferry::python::result<image, ferry::python::library<"no_such_library">> { return ramp(1, 1); });
     m.def(
+        "identity_like",
+        [](ferry::managed_tensor t, fw::object like) -> ferry::python::result<ferry::managed_tensor> {
+            return {std::move(t), like.ptr()};
+        },
+        arg("tensor"), arg("like") = fw::none());
+    m.def(
+        "numpy_or_like",
+        [](ferry::managed_tensor t, fw::object like) -> ferry::python::as_numpy<ferry::managed_tensor> {
+            return {std::move(t), like.ptr()};
+        },
+        arg("tensor"), arg("like") = fw::none());
+    m.def(
+        "identity_of_library",
+        [](argument<ferry::managed_tensor> t) -> ferry::python::result<ferry::managed_tensor> {
+            return {std::move(*t), t.object()};
+        },
+        arg("tensor"));
+    m.def(
         "identity_numpy", [](ferry::managed_tensor t) -> ferry::python::as_numpy<ferry::managed_tensor> { return t; },
         arg("tensor"));
     m.def("same_line", [](line const& l) { return l; }, arg("line"));

@@ -18,10 +18,13 @@ struct other_failure : failure {
 
 template <class... Options>
 PyObject* exported(PyObject*, PyObject* x) {
-    return py::guarded([&] {
-        return py::detail::export_result<py::detail::options<Options...>>(
-            py::from_python<ferry::managed_tensor>(x, {}), ferry::already_ready);
-    });
+    return py::guarded([&] { return py::to_python<Options...>(py::from_python<ferry::managed_tensor>(x, {})); });
+}
+
+PyObject* exported_like(PyObject*, PyObject* arguments) {
+    PyObject *x = nullptr, *like = nullptr;
+    if (PyArg_UnpackTuple(arguments, "like", 2, 2, &x, &like) == 0) return nullptr;
+    return py::guarded([&] { return py::to_python(py::from_python<ferry::managed_tensor>(x, {}), like); });
 }
 
 template <class E>
@@ -36,6 +39,7 @@ PyMethodDef functions[] = {
     {"tensor", &exported<>, METH_O, nullptr},
     {"from_dlpack", &exported<>, METH_O, nullptr},
     {"through_from_dlpack", &exported<py::library<"racing">>, METH_O, nullptr},
+    {"like", &exported_like, METH_VARARGS, nullptr},
     {"fail", &fail<failure>, METH_O, nullptr},
     {"fail_otherwise", &fail<other_failure>, METH_O, nullptr},
     {},

@@ -89,7 +89,7 @@ PyObject* make_column(PyObject*, PyObject* n) {
 }
 /// Returns a ferry.Tensor.
 PyObject* make_result(PyObject*, PyObject* n) {
-    return with_number(n, [](long long size) { return py::detail::to_python<py::detail::options<>>(count_up(size)); });
+    return with_number(n, [](long long size) { return py::to_python(count_up(size)); });
 }
 /// Returns the code of the error of an import, or None.
 PyObject* code_of(PyObject*, PyObject* x) {
