@@ -4,6 +4,7 @@
 #include <arrow/util/int_util_overflow.h>
 
 #include <ferry/base/shape.hpp>
+#include <ferry/base/version.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/tensor/make_managed.hpp>
 
@@ -20,7 +21,7 @@
 
 namespace arrow::dlpack {
 
-DLPackVersion const kVersion{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+DLPackVersion const kVersion{ferry::version::current.major, ferry::version::current.minor};  // as in the structs
 
 namespace {
 
