@@ -87,7 +87,7 @@ class column_memory {
             new_share fresh{session_, me_, freeze_, where_};
             auto* const to = fresh.allocate(total, where_);
             for (auto const& r : runs) std::memcpy(to + r.at, r.begin, static_cast<std::size_t>(r.bytes));
-            fresh.end_writes();
+            fresh.end_writes(true);
             parts_.push_back(std::move(fresh));
         } else if constexpr (handle_back_end<BackEnd>) {
             auto memory = b_.allocate_exportable(place_, total, on_);

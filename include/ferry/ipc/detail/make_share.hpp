@@ -91,8 +91,7 @@ void share_copied(new_share& fresh, tensor_view const& v, BackEnd& b, stream_tok
     auto& s = fresh.state();
     if (!is_host_accessible(v.device())) fresh.allocate_none(v.device(), where);  // it is empty
     else copy_compact(fresh.allocate(bytes, where), cpu, t, unique, v, b, on, where);
-    if (has(t.flags, flags::read_only)) fresh.end_writes();
-    else static_cast<void>(s.session->regions().prepare(*s.where, false, s.is_frozen));
+    fresh.end_writes(has(t.flags, flags::read_only));
     s.copied.bytes = v.is_empty() ? 0 : bytes;
     s.description.root = std::move(t);
 }

@@ -70,15 +70,7 @@ class new_share {
     /// Memory of the host for copies. Returns its first byte.
     std::byte* allocate(std::size_t bytes, std::source_location where) {
         make_segment(name_.id, bytes, where);
-        auto& s = *made_;
-        auto* const begin = s.where->memory.data();
-        s.add({.kind = wire::memory_kind::host_shared,
-               .id = name_.id,
-               .allocation = bytes,
-               .length = bytes,
-               .name = s.name},
-              bytes == 0 ? nullptr : begin);
-        return begin;
+        return add_data();
     }
     /// No memory, only a control page.
     void allocate_none(ferry::device on, std::source_location where) {
@@ -97,13 +89,7 @@ class new_share {
         s.name = to_string(name_);
         if (!s.session->regions().link(*found, s.name)) return false;
         s.where = std::move(found);
-        auto const bytes = s.where->memory.size();
-        s.add({.kind = wire::memory_kind::host_shared,
-               .id = s.where->id,
-               .allocation = bytes,
-               .length = bytes,
-               .name = s.name},
-              s.where->memory.data());
+        add_data();
         return true;
     }
     /// Memory of a device, by a handle for its whole allocation.
@@ -120,10 +106,10 @@ class new_share {
         s.device = on;
         s.add(std::move(m), const_cast<std::byte*>(range.begin));
     }
-    /// Seals a copy that is shared read-only.
-    void end_writes() {
+    /// Ends the writes of a copy, and seals it if it is shared read-only.
+    void end_writes(bool is_read_only) {
         // mutant: ipc_sealed
-        static_cast<void>(made_->session->regions().prepare(*made_->where, true, made_->is_frozen));
+        static_cast<void>(made_->session->regions().prepare(*made_->where, is_read_only, made_->is_frozen));
     }
     /// Permits attaches.
     [[nodiscard]] std::shared_ptr<share_state> finish(std::source_location where) {
@@ -135,6 +121,20 @@ class new_share {
     }
 
    private:
+    /// Describes all data of the segment. Returns its first byte, null when it has none.
+    std::byte* add_data() {
+        auto& s = *made_;
+        auto const bytes = s.where->memory.size();
+        auto* const begin = bytes == 0 ? nullptr : s.where->memory.data();
+        s.add({.kind = wire::memory_kind::host_shared,
+               .id = s.where->id,
+               .allocation = bytes,
+               .length = bytes,
+               .name = s.name},
+              begin);
+        return begin;
+    }
+
     segment_name name_;
     std::shared_ptr<share_state> made_;
 };
