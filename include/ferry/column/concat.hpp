@@ -9,14 +9,11 @@
 #include <ferry/base/result.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/compaction.hpp>
-#include <ferry/column/detail/fill.hpp>
 #include <ferry/column/detail/path.hpp>
-#include <ferry/column/detail/plan_compaction.hpp>
 #include <ferry/column/detail/same_type.hpp>
-#include <ferry/space/buffer.hpp>
+#include <ferry/space/memory_space.hpp>
 
 #include <cstddef>
-#include <memory>  // shared ownership of the arena
 #include <source_location>
 #include <span>
 #include <utility>
@@ -24,27 +21,6 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
-
-/// The tree of a plan whose arena begins at `begin` and belongs to `owner`.
-[[nodiscard]] inline std::shared_ptr<column_tree> make_tree(compaction const& plan, std::byte const* begin,
-                                                            std::shared_ptr<void const> owner, device on,
-                                                            char const* api, std::source_location where) {
-    auto tree = std::make_shared<column_tree>();
-    tree->owner = std::move(owner);
-    static_cast<void>(build(*tree, planned_source{plan, 0, begin}, on, {api, where}));
-    for (std::size_t i = 0; begin != nullptr && i < tree->node_count; ++i)
-        tree->nodes[i].arena = {begin, static_cast<std::size_t>(plan.arena)};
-    return tree;
-}
-
-/// Writes what was planned into memory of a space that the host can write.
-template <memory_space Space>
-[[nodiscard]] column fill_column(compaction const& plan, Space space, char const* api, std::source_location where) {
-    auto const owner = std::make_shared<buffer<Space>>(static_cast<std::size_t>(plan.arena), std::move(space));
-    auto* const begin = static_cast<std::byte*>(owner->data());
-    arena_filler{plan, begin, api, where}.run();
-    return column_access::make(make_tree(plan, begin, owner, owner->device(), api, where));
-}
 
 template <memory_space Space>
 [[nodiscard]] column concat(std::span<column_view const> chunks, Space space, char const* api,
@@ -57,7 +33,7 @@ template <memory_space Space>
     for (auto const& c : chunks) c.require_host(api, where);
     for (std::size_t i = 1; i < chunks.size(); ++i)
         type_comparison{i, api, where}.require(chunks[0], chunks[i], column_path{chunks[0].name()});
-    return fill_column(compaction_planner{api, where}.run(chunks), std::move(space), api, where);
+    return compaction{api, where}.run(chunks, std::move(space));
 }
 
 }  // namespace detail

@@ -22,8 +22,8 @@ inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcep
 
 /// Writes the bits from bit `at` of `to` on: lower bits stay, and zeros follow up to the end of the last byte. The two
 /// must not overlap.
-inline void copy_bits(bitmap_view from, unsigned char* to, std::int64_t at = 0) noexcept {
-    auto* const bytes = reinterpret_cast<std::byte*>(to);
+inline void copy_bits(bitmap_view from, void* to, std::int64_t at = 0) noexcept {
+    auto* const bytes = static_cast<std::byte*>(to);
     auto const end = at + from.length();
     if (from.is_all_set()) set_bits(bytes, at, from.length());
     else copy_bit_run(bytes, at, reinterpret_cast<std::byte const*>(from.data()), from.offset(), from.length());
