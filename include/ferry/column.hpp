@@ -9,6 +9,7 @@
 #include <ferry/column/dtype.hpp>
 #include <ferry/column/from_tensors.hpp>
 #include <ferry/column/layout.hpp>
+#include <ferry/column/make_struct.hpp>
 #include <ferry/column/parts.hpp>
 #include <ferry/column/to.hpp>
 #include <ferry/column/type.hpp>

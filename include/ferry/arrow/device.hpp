@@ -32,13 +32,16 @@ namespace detail {
              where);
     if (ignores_id(type)) return {type, 0};
     if (a.device_id < 0 || a.device_id > (std::numeric_limits<std::int32_t>::max)())
-        fail(errc::device, api,
-             message{"invalid device id "} << a.device_id << " for " << name(type)
-                                           << ": expected the index of a device",
-             where);
+        fail(
+            errc::device, api,
+            message{"invalid device id "} << a.device_id << " for " << name(type) << ": expected the index of a device",
+            where);
     return {type, static_cast<std::int32_t>(a.device_id)};
 }
-[[nodiscard]] inline ArrowDeviceArray make_device_array(column_view c, std::shared_ptr<void const> owner, void* event) {
+[[nodiscard]] inline ArrowDeviceArray make_device_array(column_view c, std::shared_ptr<void const> owner, void* event,
+                                                        reporter r) {
+    static_cast<void>(check_one_device(
+        c, "an ArrowDeviceArray has one device: export the children, or move the column with to()", r));
     ArrowDeviceArray made{};
     made.array = make_array(c, std::move(owner));
     made.device_id = c.device().type == device_type::cpu ? -1 : c.device().id;
@@ -49,8 +52,8 @@ namespace detail {
 
 inline void require_stream_of(stream_token on, device d, char const* api, std::source_location where) {
     if (!fits(on, d.type))
-        fail(errc::stream, api,
-             message{"the stream is of another device type: expected a stream of "} << name(d.type), where);
+        fail(errc::stream, api, message{"the stream is of another device type: expected a stream of "} << name(d.type),
+             where);
 }
 
 }  // namespace detail
@@ -123,8 +126,9 @@ column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) 
 /// \param b         back end that records the event
 /// \param ready_on  stream whose queued work writes the column, if any
 /// \param where     source location of the caller
-/// \throws error           errc::argument: `out` is null;  no_backend: the back end does not reach the device;  stream:
-///                         a stream of another device type;  an error of the back end
+/// \throws error           errc::argument: `out` is null;  device: children on different devices;  no_backend: the back
+///                         end does not reach the device;  stream: a stream of another device type;  an error of the
+///                         back end
 /// \throws std::bad_alloc  when an allocation fails
 template <arrow_event_back_end BackEnd>
 void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token ready_on = {},
@@ -134,7 +138,7 @@ void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token r
     auto const place = c.device();
     detail::require_stream_of(ready_on, place, api, where);
     if (!ready_on.names_stream()) {
-        *out = detail::make_device_array(c.view(), c.owner(), nullptr);
+        *out = detail::make_device_array(c.view(), c.owner(), nullptr, {api, where});
         return;
     }
     static_cast<void>(detail::check_support(b, place, {api, where}));
@@ -146,7 +150,7 @@ void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token r
     // mutant: arrow_export_event
     auto both = std::make_shared<kept>(kept{c.owner(), b.record_event(place, ready_on.on_device(place))});
     auto* const ready = static_cast<void*>(both->ready.get());
-    *out = detail::make_device_array(c.view(), std::move(both), ready);  // mutant: arrow_event_owner
+    *out = detail::make_device_array(c.view(), std::move(both), ready, {api, where});  // mutant: arrow_event_owner
 }
 template <back_end BackEnd>
     requires(!arrow_event_back_end<BackEnd>)
@@ -159,13 +163,13 @@ void to_arrow(column const&, ArrowDeviceArray*, BackEnd&, stream_token = {}) FER
 /// \param c      column; the array shares its memory
 /// \param out    array to write; unchanged on failure
 /// \param where  source location of the caller
-/// \throws error           errc::argument: `out` is null
+/// \throws error           errc::argument: `out` is null;  device: children on different devices
 /// \throws std::bad_alloc  when an allocation fails
 inline void to_arrow(column const& c, ArrowDeviceArray* out,
                      std::source_location where = std::source_location::current()) {
     if (out == nullptr)
         detail::fail(errc::argument, "ferry::to_arrow", message{"the ArrowDeviceArray to write to is null"}, where);
-    *out = detail::make_device_array(c.view(), c.owner(), nullptr);
+    *out = detail::make_device_array(c.view(), c.owner(), nullptr, {"ferry::to_arrow", where});
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

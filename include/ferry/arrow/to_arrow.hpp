@@ -108,6 +108,7 @@ inline void to_arrow(column const& c, ArrowArray* out, std::source_location wher
                      message{"the column is on "} << name(c.device().type) << ":" << c.device().id
                                                   << ": export it as an ArrowDeviceArray, or move it with to()",
                      where);
+    c.view().require_host("ferry::to_arrow", where);  // of the children, which may be on other devices
     *out = detail::make_array(c.view(), c.owner());
 }
 

@@ -8,6 +8,7 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/used_bytes.hpp>
+#include <ferry/column/make_struct.hpp>
 #include <ferry/column/parts.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/buffer.hpp>
@@ -178,6 +179,7 @@ struct column_move {
         ferry::device target;
         if constexpr (memory_space<Where>) target = place.device();
         else target = place;
+        if (c.view().node().is_mixed) return move_children(c, place, b, on, where);
         auto const from = c.device();
         if (is_same_device(from, target)) return c;
         static_cast<void>(check_support(b, from, {api, where}));
@@ -191,6 +193,22 @@ struct column_move {
             else return b.allocate(target, bytes, on.on_device(target));
         };
         return column_copy<BackEnd, decltype(allocate)>{b, allocate, from, target, on, where}.run(c);
+    }
+
+   private:
+    /// Moves the children of a struct, which are on different devices, one by one.
+    template <class BackEnd>
+    [[nodiscard]] static column move_children(column const& c, Where const& place, BackEnd& b, stream_token on,
+                                              std::source_location where) {
+        constexpr auto api = "ferry::column::to";
+        if (c.type().id != type_id::structure || !c.view().is_without_nulls())
+            static_cast<void>(check_one_device(
+                c.view(), "of columns on several devices only structs without nulls are moved: move each child",
+                {api, where}));
+        std::vector<column> moved;
+        for (int i = 0; i < c.child_count(); ++i) moved.push_back(run(c.field(i, where), place, b, on, where));
+        return join({.name = c.name(), .flags = c.view().flags(), .metadata = c.view().metadata()}, moved,
+                    {api, where});
     }
 };
 

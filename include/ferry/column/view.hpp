@@ -8,6 +8,7 @@
 #include <ferry/base/result.hpp>
 #include <ferry/column/bitmap.hpp>
 #include <ferry/column/detail/count_bits.hpp>
+#include <ferry/column/detail/path.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/column/type.hpp>
 
@@ -39,7 +40,8 @@ struct column_node {
     std::string_view format{"n"}, name{}, metadata{};
     std::int64_t flags = 0, length = 0, offset = 0;
     mutable std::atomic<std::int64_t> null_count{-1};
-    ferry::device device = cpu;
+    ferry::device device = cpu;  // of the buffers
+    bool is_mixed = false;       // a node below is on another device
     std::span<column_buffer const> buffers{};
     std::span<column_node const> children{};
     column_node const* dictionary = nullptr;
@@ -76,6 +78,9 @@ class column_view {
     [[nodiscard]] std::int64_t length() const noexcept { return length_; }
     /// \return  number of items before the first one in each buffer
     [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }
+    /// \return  the device of the buffers of this node; without buffers, that of the first child. Children of a struct
+    /// may
+    ///          be on other devices
     [[nodiscard]] ferry::device device() const noexcept { return node_->device; }
 
     /// \return  the buffers, to which the offset is not applied; see layout_of
@@ -226,7 +231,7 @@ class column_view {
     template <class T>
     [[nodiscard]] auto try_values(std::source_location where = std::source_location::current()) const;
 
-    /// Fails unless the host can read the memory.
+    /// Fails unless the host can read the memory of this column and of its children.
     ///
     /// \param api    public function that reports the error
     /// \param where  source location of the caller
@@ -313,16 +318,49 @@ namespace detail {
 }
 [[nodiscard]] inline column_view dictionary_of(column_view const& c) noexcept { return *c.node().dictionary; }
 
-/// Fails unless the host can read the memory.
-inline bool check_host(column_view const& c, reporter r) {
+/// Calls `f` with each node of a tree and its path, until it returns false.
+/// \return  false if a call did
+template <class F>
+[[nodiscard]] bool for_each_node(column_view const& c, column_path const& path, F const& f) {
+    if (!f(c, path)) return false;
+    for (int i = 0; i < c.child_count(); ++i) {
+        auto const child = child_of(c, i);
+        if (!for_each_node(child, column_path{path, c.type().id, i, child.name()}, f)) return false;
+    }
+    return !c.has_dictionary() || for_each_node(dictionary_of(c), path.dictionary(), f);
+}
+
+/// Fails unless the host can read the buffers of the node.
+[[nodiscard]] inline bool check_host_node(column_view const& c, reporter r) {
     if (is_host_accessible(c.device())) return true;
     return report(r, errc::not_accessible,
                   message{"the column is on "} << name(c.device().type) << ":" << c.device().id
                                                << ": move it to the host with to()");
 }
+/// Fails unless the host can read the memory of all nodes.
+inline bool check_host(column_view const& c, reporter r) {
+    if (!c.node().is_mixed) return check_host_node(c, r);
+    return for_each_node(c, column_path{c.name()}, [&](column_view const& n, column_path const& path) {
+        if (is_host_accessible(n.device())) return true;
+        return report(r, errc::not_accessible,
+                      message{} << path << " is on " << name(n.device().type) << ":" << n.device().id
+                                << ": move the column to the host with to()");
+    });
+}
+/// Fails, with a cure, unless all nodes are on one device.
+[[nodiscard]] inline bool check_one_device(column_view const& c, char const* cure, reporter r) {
+    if (!c.node().is_mixed) return true;
+    return for_each_node(c, column_path{c.name()}, [&](column_view const& n, column_path const& path) {
+        if (is_same_device(n.device(), c.device())) return true;
+        return report(r, errc::device,
+                      message{} << path << " is on " << name(n.device().type) << ":" << n.device().id
+                                << ", and the column on " << name(c.device().type) << ":" << c.device().id << ": "
+                                << cure);
+    });
+}
 inline std::int64_t count_nulls(column_view const& c, reporter r) {
     if (auto const known = c.known_null_count(); known >= 0) return known;
-    if (!check_host(c, r)) return 0;
+    if (!check_host_node(c, r)) return 0;
     auto const nulls = c.length() - count_set(c.validity());
     if (c.is_whole()) c.node().null_count.store(nulls, std::memory_order_relaxed);
     return nulls;

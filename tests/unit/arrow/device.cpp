@@ -1,6 +1,7 @@
 // Arrow's C device interface on a simulated device: gates hold the producer's stream, so that a missing wait is
 // detected.
 #include <ferry/arrow.hpp>
+#include <ferry/column/make_struct.hpp>
 
 #include <support/allocation_failure.hpp>
 #include <support/arrow_producer.hpp>
@@ -211,4 +212,22 @@ TEST_CASE("the lengths of a view type's data are not read in device memory") {
     CHECK(c.view().buffers()[2].bytes == -1);
     CHECK(c.view().buffers()[3].bytes == 8);
     w.sim.finish(w.producer);
+}
+
+TEST_CASE("a column on several devices is exported child by child: each interface has one device") {
+    world w;
+    column const near[] = {ferry::make_column({.format = "n", .name = "h", .length = 5}, nullptr), w.make()};
+    auto const table = ferry::make_struct(near, "t");
+    ArrowDeviceArray array{};
+    auto const refused = [&](auto write) {
+        fails(errc::device, write, {"t.n is on cuda:1, and the column on cpu:0", "export the children", "to()"});
+        CHECK((array.array.release == nullptr));
+    };
+    refused([&] { ferry::to_arrow(table, &array); });
+    refused([&] { ferry::to_arrow(table, &array, w.events); });
+    fails(errc::not_accessible, [&] { ferry::to_arrow(table, &array.array); }, {"t.n is on cuda:1"});
+    ferry::to_arrow(table.child("n"), &array);
+    CHECK(array.device_id == 1);
+    array.array.release(&array.array);
+    w.gate.open();
 }

@@ -150,12 +150,8 @@ class structure_check {
 };
 
 [[nodiscard]] inline bool check_structure(column_view c, column_path const& path, reporter r) {
-    if (!structure_check{c, path, r}.run()) return false;
-    for (int i = 0; i < c.child_count(); ++i) {
-        auto const child = child_of(c, i);
-        if (!check_structure(child, column_path{path, c.type().id, i, child.name()}, r)) return false;
-    }
-    return !c.has_dictionary() || check_structure(dictionary_of(c), path.dictionary(), r);
+    return for_each_node(c, path,
+                         [&](column_view n, column_path const& its) { return structure_check{n, its, r}.run(); });
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -89,21 +89,21 @@ template <class Source>
 /// Writes nodes into a tree that has room for them.
 class column_writer {
    public:
-    column_writer(column_tree& tree, column_size const& size, device on) noexcept
+    column_writer(column_tree& tree, column_size const& size) noexcept
         : nodes_{tree.nodes},
           buffers_{reinterpret_cast<column_buffer*>(tree.nodes + size.nodes)},
-          text_{reinterpret_cast<char*>(buffers_ + size.buffers)},
-          device_{on} {}
+          text_{reinterpret_cast<char*>(buffers_ + size.buffers)} {}
 
+    /// \param on  device of the nodes whose source gives none
     template <class Source>
-    void write(Source const& from) {
+    void write(Source const& from, device on) {
         column_node& root = *nodes_++;
-        write(from, root);
+        write(from, root, on);
     }
 
    private:
     template <class Source>
-    void write(Source const& from, column_node& out) {
+    void write(Source const& from, column_node& out, device on) {
         out.format = keep(from.format());
         out.name = keep(from.name());
         out.metadata = keep(from.metadata());
@@ -112,7 +112,8 @@ class column_writer {
         out.length = from.length();
         out.offset = from.offset();
         out.null_count.store(from.null_count(), std::memory_order_relaxed);
-        out.device = device_;
+        if constexpr (requires { from.device(); }) on = from.device().value_or(on);
+        out.device = on;
         auto const buffers = from.buffer_count();
         for (std::size_t i = 0; i < buffers; ++i) std::construct_at(buffers_ + i, from.buffer(i));
         out.buffers = {buffers_, buffers};
@@ -120,12 +121,19 @@ class column_writer {
         auto const children = from.child_count();
         column_node* const first = nodes_;
         nodes_ += children;  // children of one node lie side by side
-        for (std::size_t i = 0; i < children; ++i) write(from.child(i), first[i]);
+        for (std::size_t i = 0; i < children; ++i) {
+            write(from.child(i), first[i], on);
+            add_below(out, first[i]);
+        }
         out.children = {first, children};
         if (!from.has_dictionary()) return;
         column_node& dictionary = *nodes_++;
-        write(from.dictionary(), dictionary);
+        write(from.dictionary(), dictionary, on);
+        add_below(out, dictionary);
         out.dictionary = &dictionary;
+    }
+    static void add_below(column_node& node, column_node const& below) noexcept {
+        node.is_mixed = node.is_mixed || below.is_mixed || !is_same_device(node.device, below.device);
     }
     [[nodiscard]] std::string_view keep(std::string_view text) noexcept {
         char* const begin = text_;
@@ -136,7 +144,6 @@ class column_writer {
     column_node* nodes_;
     column_buffer* buffers_;
     char* text_;
-    device device_;
 };
 
 /// Fills a tree from a source that has been measured, and checks the structure.
@@ -149,12 +156,13 @@ template <class Source>
     tree.nodes = reinterpret_cast<column_node*>(tree.memory.get());
     tree.node_count = size.nodes;
     std::uninitialized_default_construct_n(tree.nodes, size.nodes);
-    column_writer{tree, size, on}.write(from);
+    column_writer{tree, size}.write(from, on);
     return check_structure(tree.root(), path, r);
 }
 
 /// Fills a tree from a source, which gives format, name, metadata, flags, length, null_count, offset, buffers, children
-/// and dictionary, and checks the structure. The source must say the same each time it is asked.
+/// and dictionary, and checks the structure. The source must say the same each time it is asked. A source may also give
+/// the device of a node; without it, the node is on the device of its parent, and the root on `on`.
 template <class Source>
 [[nodiscard]] bool build(column_tree& tree, Source const& from, device on, reporter r) {
     column_size size;

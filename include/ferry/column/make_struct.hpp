@@ -1,0 +1,114 @@
+// ferry: a struct column, or table, of existing columns.
+#pragma once
+
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/result.hpp>
+#include <ferry/column/column.hpp>
+#include <ferry/column/detail/path.hpp>
+#include <ferry/column/detail/tree.hpp>
+#include <ferry/column/parts.hpp>
+#include <ferry/column/view.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>  // shared ownership of the buffers
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>  // one owner for each child
+
+namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace detail {
+
+/// A view as the source of a tree: its buffers, on their devices.
+class view_source {
+   public:
+    explicit view_source(column_view view) noexcept : view_{view} {}
+    [[nodiscard]] std::string_view format() const noexcept { return view_.format(); }
+    [[nodiscard]] std::string_view name() const noexcept { return view_.name(); }
+    [[nodiscard]] std::string_view metadata() const noexcept { return view_.metadata(); }
+    [[nodiscard]] std::int64_t flags() const noexcept { return view_.flags(); }
+    [[nodiscard]] std::int64_t length() const noexcept { return view_.length(); }
+    [[nodiscard]] std::int64_t null_count() const noexcept { return view_.known_null_count(); }
+    [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
+    [[nodiscard]] std::optional<ferry::device> device() const noexcept { return view_.device(); }
+    [[nodiscard]] std::size_t buffer_count() const noexcept { return view_.buffers().size(); }
+    [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept { return view_.buffers()[i]; }
+    [[nodiscard]] std::size_t child_count() const noexcept { return static_cast<std::size_t>(view_.child_count()); }
+    [[nodiscard]] view_source child(std::size_t i) const noexcept {
+        return view_source{child_of(view_, static_cast<int>(i))};
+    }
+    [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
+    [[nodiscard]] view_source dictionary() const noexcept { return view_source{dictionary_of(view_)}; }
+
+   private:
+    column_view view_;
+};
+
+/// A node whose children are columns.
+class struct_source : public parts_source {
+   public:
+    struct_source(column_parts const& parts, std::span<column const> children) noexcept
+        : parts_source{parts}, children_{children} {}
+    [[nodiscard]] std::size_t child_count() const noexcept { return children_.size(); }
+    [[nodiscard]] view_source child(std::size_t i) const noexcept { return view_source{children_[i].view()}; }
+
+   private:
+    std::span<column const> children_;
+};
+
+/// Implements make_struct; `parts` are those of the struct itself, but for length and buffers. Returns an empty column
+/// on failure.
+[[nodiscard]] inline column join(column_parts parts, std::span<column const> children, reporter r) {
+    column_buffer const none[] = {{}};
+    parts.format = "+s";
+    parts.length = children.empty() ? 0 : children[0].length();
+    parts.null_count = 0;
+    parts.buffers = none;
+    auto owners = std::make_shared<std::vector<std::shared_ptr<void const>>>();
+    for (auto const& c : children) {
+        column_path const path{parts.name};
+        if (c.length() != parts.length) {
+            column_path const its{path, type_id::structure, 0, c.name()};
+            static_cast<void>(report(
+                r, errc::bad_column,
+                message{} << its << ": it has " << c.length() << " items, and the first child has " << parts.length));
+            return {};
+        }
+        owners->push_back(c.owner());
+    }
+    auto tree = std::make_shared<column_tree>();
+    tree->owner = std::move(owners);
+    if (!build(*tree, struct_source{parts, children}, children.empty() ? cpu : children[0].device(), r)) return {};
+    return column_access::make(std::move(tree));
+}
+
+}  // namespace detail
+
+/// Creates a struct column, or table, of columns, which may be on different devices. Copies no buffer: the new column
+/// keeps the memory of its children. It has no nulls of its own. Makes no check of values, and does not synchronise.
+///
+/// A column whose nodes are on several devices can be sliced, shared (`ferry::ipc::share`), moved to one device (`to`),
+/// and used by its children. Exports by Arrow's interfaces require one device.
+///
+/// \param children  columns of one length, with their names
+/// \param name      name of the struct
+/// \param where     source location of the caller
+/// \return          column; `try_make_struct` returns the column or the error
+/// \throws error           errc::bad_column: children of different lengths; the message has the path of the child
+/// \throws std::bad_alloc  when an allocation fails
+#if FERRY_HAS_EXCEPTIONS
+[[nodiscard]] inline column make_struct(std::span<column const> children, std::string_view name = {},
+                                        std::source_location where = std::source_location::current()) {
+    return detail::join({.name = name}, children, {"ferry::make_struct", where});
+}
+#endif
+[[nodiscard]] inline result<column> try_make_struct(std::span<column const> children, std::string_view name = {},
+                                                    std::source_location where = std::source_location::current()) {
+    return detail::attempt<column>("ferry::make_struct", where,
+                                   [&](detail::reporter r) { return detail::join({.name = name}, children, r); });
+}
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE
