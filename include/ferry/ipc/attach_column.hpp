@@ -3,6 +3,9 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
+#include <ferry/column/detail/path.hpp>
+#include <ferry/column/layout.hpp>
+#include <ferry/column/type.hpp>
 #include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/detail/column_nodes.hpp>
 #include <ferry/ipc/detail/open_share.hpp>
@@ -14,6 +17,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>  // a column shares its owner
 #include <numeric>
 #include <source_location>
@@ -26,12 +30,38 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 namespace detail {
 
+/// Writes the path of the first buffer in a memory. Returns false if there is none.
+inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail::column_path const& path,
+                        message& out) {
+    auto const type = parse_format(n.format);
+    if (!type) return false;
+    for (std::size_t i = 0; i < n.buffers.size(); ++i) {
+        if (n.buffers[i].memory != memory) continue;
+        auto const layout = layout_of(*type);
+        bool const is_known = i < static_cast<std::size_t>(layout.buffer_count);
+        out << path << ": " << ferry::name(is_known ? layout.buffers[i].kind : buffer_kind::bytes) << " buffer";
+        return true;
+    }
+    for (std::size_t i = 0; i < n.children.size(); ++i) {
+        auto const& child = n.children[i];
+        if (find_buffer(child, memory, {path, type->id, static_cast<int>(i), child.name}, out)) return true;
+    }
+    return !n.dictionary.empty() && find_buffer(n.dictionary[0], memory, path.dictionary(), out);
+}
+/// Reports an error of a memory with the buffer that lies there.
+[[noreturn]] FERRY_COLD inline void fail_at_buffer(error const& e, wire::node const& root, std::uint32_t memory) {
+    message name;
+    if (!find_buffer(root, memory, ferry::detail::column_path{root.name}, name)) throw e;
+    char const* const text = e.what() + std::strlen(e.api()) + 2;  // "api: text"
+    fail(e.code(), e.api(), name << ": " << text, e.where());
+}
+
 /// All memories of a descriptor.
 class opened_memories {
    public:
     template <class BackEnd>
     void open(wire::descriptor const& d, std::shared_ptr<session_state> const& session, stream_token on,
-              opening_place const& how, BackEnd& b, std::source_location where) {
+              opening_place how, BackEnd& b, std::source_location where) {
         std::vector<std::uint32_t> order(d.memories.size());
         std::iota(order.begin(), order.end(), 0U);
         auto const name = [&](std::uint32_t i) -> auto& { return d.memories[i].name; };
@@ -40,27 +70,27 @@ class opened_memories {
             return difference != 0 ? difference < 0 : one < other;
         });
         ranges_.resize(order.size());
+        std::uint32_t tried = 0;
+        how.tried = &tried;
         for (auto at = order.begin(); at != order.end();) {
             auto const end = std::ranges::find_if(at, order.end(), [&](auto i) { return name(i) != name(*at); });
-            auto const& one = groups_.emplace_back(open_group(d, {at, end}, true, session, on, how, b, where));
+            try {
+                groups_.push_back(open_group(d, {at, end}, true, session, on, how, b, where));
+            } catch (error const& e) {
+                fail_at_buffer(e, std::get<wire::node>(d.root), tried);
+            }
+            auto const& one = groups_.back();
             for (std::size_t i = 0; at != end; ++i, ++at) {
                 auto const& m = d.memories[*at];
-                ranges_[*at] = {one.begin(i), static_cast<std::size_t>(m.length)};
-                auto const here = one.device(i, m, how);
-                if (groups_.size() == 1 && i == 0) device_ = here;
-                if (!is_same_device(device_, here))
-                    fail(errc::bad_descriptor, "ferry::ipc::attach_column",
-                         message{"memories["} << *at << "] is on another device than the first", where);
+                ranges_[*at] = {one.begin(i), static_cast<std::size_t>(m.length), one.device(i, m, how)};
             }
         }
     }
     [[nodiscard]] std::span<memory_range const> ranges() const noexcept { return ranges_; }
-    [[nodiscard]] ferry::device device() const noexcept { return device_; }
 
    private:
     std::vector<opened_share> groups_{};
     std::vector<memory_range> ranges_{};
-    ferry::device device_{};
 };
 
 }  // namespace detail
@@ -69,6 +99,9 @@ class opened_memories {
 ///
 /// The rules of `attach` apply. Columns, slices and children share the mappings of all memories, which the last of them
 /// removes, on any thread. The column is read-only; host memory is mapped without write access.
+///
+/// Children that the exporter has on different devices are on the same devices here, or all device memory on
+/// `options.device`, except that of pools. Host memory stays on the host.
 ///
 /// Before any buffer is read, each is checked against the memory that exists, and the structure of the column against
 /// the sizes of its buffers. Values are not checked: call `validate` for a full check when the exporter is not trusted.
@@ -96,9 +129,8 @@ template <class BackEnd = host_back_end const&>
     auto held = std::make_shared<detail::opened_memories>();
     held->open(from, detail::session_access::state(options.session), options.stream, {options.device, options.files}, b,
                where);
-    auto const place = held->device();
     auto const ranges = held->ranges();
-    return detail::column_of(*node, ranges, std::move(held), place, api, where);
+    return detail::column_of(*node, ranges, std::move(held), api, where);
 }
 
 /// Overload with default options.

@@ -28,6 +28,9 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// which the back end has no handle. A copy has each byte once, in one allocation. Of a slice, the items that are not
 /// used are left out where that is possible without reading offsets: `compact` a small slice of text or lists first.
 ///
+/// The children of a struct may be on different devices (`make_struct`); each is shared on its device. `ready_on` then
+/// covers all of them: a stream handle, or the default stream of each device.
+///
 /// Importers map host memory without write access; for CUDA memory this is advisory. Any process of this user can
 /// attach until the share is closed. Copies are complete on return; importers wait for the other work on `ready_on`.
 ///
@@ -43,8 +46,7 @@ template <class Column, class BackEnd = host_back_end const&>
 [[nodiscard]] shared share(Column const& c, share_options const& options = {}, BackEnd&& b = host_only,
                            std::source_location where = std::source_location::current()) {
     return detail::share_access::wrap(detail::column_sharing<std::remove_reference_t<BackEnd>>{
-        c, detail::session_access::state(options.session), options.copy, options.freeze,
-        options.ready_on.on_device(c.device()), b, where}
+        c, detail::session_access::state(options.session), options.copy, options.freeze, options.ready_on, b, where}
                                           .run());
 }
 
@@ -59,13 +61,12 @@ inline ferry::column shared::column(std::source_location where) const {
     constexpr auto api = "ferry::ipc::shared::column";
     if (!holds_column())
         ferry::detail::fail(errc::argument, api, message{"a tensor is shared here, or nothing: call tensor()"}, where);
-    std::vector<detail::memory_range> ranges;
-    for_each_part([&](auto const& part) {  // in the order of the descriptor
+    std::vector<detail::memory_range> ranges(state_->description.memories.size());
+    for_each_part([&](auto const& part) {
         for (std::size_t i = 0; i < part.memories.size(); ++i)
-            ranges.push_back({part.begins[i], static_cast<std::size_t>(part.memories[i].length)});
+            ranges[part.numbers[i]] = {part.begins[i], static_cast<std::size_t>(part.memories[i].length), part.device};
     });
-    return detail::column_of(std::get<wire::node>(state_->description.root), ranges, state_, state_->device, api,
-                             where);
+    return detail::column_of(std::get<wire::node>(state_->description.root), ranges, state_, api, where);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -57,8 +57,10 @@ class shared {
     /// Returns the file descriptors of all memories of the descriptor, in its order.
     /// \throws std::bad_alloc
     [[nodiscard]] std::vector<int> files() const {
-        std::vector<int> all;
-        for_each_part([&](auto& part) { all.insert(all.end(), part.memories.size(), part.where->memory.file()); });
+        std::vector<int> all(state_ != nullptr ? state_->description.memories.size() : 0);
+        for_each_part([&](auto& part) {
+            for (auto const i : part.numbers) all[i] = part.where->memory.file();
+        });
         return all;
     }
 

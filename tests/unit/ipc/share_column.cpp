@@ -42,7 +42,7 @@ using support::fails;
 
 namespace {
 
-device const gpu{device_type::cuda, 0};
+device const gpu{device_type::cuda, 0}, other_gpu{device_type::cuda, 1};
 
 column numbers(std::vector<std::int32_t> values = {1, 2, 3, 4}) {
     auto owner = std::make_shared<std::vector<std::int32_t>>(std::move(values));
@@ -435,4 +435,155 @@ TEST_CASE("memory of a device without a handle is copied on the device") {
     auto const host = mine.to(ferry::cpu, sim, stream);
     CHECK(support::shown(host.view())[1] == "{02000000,06000000,}");
     CHECK(sim.races() == 0);
+}
+
+namespace {
+
+/// The values of a table whose children are on the host, on two devices and on the host again, and null.
+std::vector<column> plain_parts() {
+    column_maker maker{900};
+    std::vector<column> all;
+    for (auto const* format : {"i", "u", "g", "vu", "i", "n"}) all.push_back(maker.make(format, 20, 2));
+    return all;
+}
+/// The same, each on its device.
+struct spread_table {
+    support::sim_system sim{gpu, other_gpu};
+    support::sim_shareable b{sim};
+    ferry::stream_token stream = sim.make_stream(device_type::cuda);
+    session own;
+    support::split_columns on_host{
+        ferry::cpu, [this](void const* bytes, std::size_t size, std::shared_ptr<void>& owner) {
+            auto const memory =
+                std::make_shared<ferry::buffer<ferry::ipc::shared_space>>(size, ferry::ipc::shared_space{own});
+            std::memcpy(memory->data(), bytes, size);
+            owner = memory;
+            return static_cast<void*>(memory->data());
+        }};
+    support::sim_columns first{sim, gpu, stream}, second{sim, other_gpu, stream};
+    column table;
+
+    spread_table() {
+        auto parts = plain_parts();
+        column const all[] = {first.put(parts[0]),  second.put(parts[1]), on_host.put(parts[2]),
+                              second.put(parts[3]), first.put(parts[4]),  parts[5]};
+        table = ferry::make_struct(all, "t");
+    }
+};
+std::vector<device> const spread_devices{gpu, other_gpu, ferry::cpu, other_gpu, gpu};
+
+/// Whether the children of a table have these devices and the values of `plain_parts`.
+bool is_spread_table(column const& t, std::vector<device> const& devices, auto& b, ferry::stream_token on) {
+    auto const plain = plain_parts();
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        auto const child = t.child(static_cast<int>(i));
+        if (child.device() != devices[i] || support::shown(child.to(ferry::cpu, b, on)) != support::shown(plain[i]))
+            return false;
+    }
+    auto const host = t.to(ferry::cpu, b, on);
+    return support::shown(host) == support::shown(ferry::make_struct(plain, "t"));
+}
+
+}  // namespace
+
+TEST_CASE("a table with children on several devices is one descriptor, and is attached without a copy") {
+    support::importer other{[&](support::line const& parent) {
+        support::sim_system theirs{gpu, other_gpu};
+        support::sim_shareable importer{theirs};
+        auto const on = theirs.make_stream(device_type::cuda);
+        auto const d = parent.receive();
+        session mappings;
+        if (!is_spread_table(attach_column(d, {.session = &mappings, .stream = on}, importer), spread_devices, theirs,
+                             on))
+            return 1;
+        std::vector<device> one(5, other_gpu);
+        one[2] = ferry::cpu;
+        if (!is_spread_table(attach_column(d, {.stream = on, .device = other_gpu}, importer), one, theirs, on))
+            return 2;
+        return theirs.races();
+    }};
+    spread_table x;
+    auto s = share(x.table, {.session = &x.own, .copy = copy_policy::never, .ready_on = x.stream}, x.b);
+    CHECK_FALSE(s.copied());
+    CHECK(x.sim.calls(support::verb::copy) == 0);
+    CHECK(x.sim.calls(support::verb::wait) == 0);
+    std::vector<std::string> first_names;
+    for (auto const& m : s.descriptor().memories) {  // one control page, and one event, for each device
+        bool const is_first = std::ranges::find(first_names, m.name) == first_names.end();
+        if (is_first && m.type == device_type::cuda) first_names.push_back(m.name);
+        CHECK(m.ready.empty() == !(is_first && m.type == device_type::cuda));
+    }
+    CHECK(first_names.size() == 2);
+    other.talk().send(s.descriptor());
+    CHECK(other.finish() == 0);
+    CHECK(s.files().size() == s.descriptor().memories.size());
+    CHECK(is_spread_table(s.column(), spread_devices, x.sim, x.stream));
+    auto const alias = attach_column(s.descriptor(), {.session = &x.own, .stream = x.stream}, x.b);
+    CHECK(is_spread_table(alias, spread_devices, x.sim, x.stream));
+    CHECK(s.readers() == 0);
+    s.close();
+    CHECK(x.sim.races() == 0);
+}
+
+TEST_CASE("memory without a handle of a table on several devices is copied on its device") {
+    spread_table x;
+    auto const s = share(x.table, {.session = &x.own, .copy = copy_policy::always, .ready_on = x.stream}, x.b);
+    CHECK(s.descriptor().memories.size() == 3);
+    CHECK(is_spread_table(s.column(), spread_devices, x.sim, x.stream));
+    auto const last = x.table.child(4);
+    x.b.pooled = last.view().buffers()[1].data;
+    auto const one = share(x.table, {.session = &x.own, .ready_on = x.stream}, x.b);
+    CHECK(one.copied().buffers.size() == 1);
+    CHECK(is_spread_table(one.column(), spread_devices, x.sim, x.stream));
+    CHECK(x.sim.races() == 0);
+}
+
+TEST_CASE("errors of either side name the buffer of a table on several devices") {
+    support::importer other{[&](support::line const& parent) {
+        support::sim_system theirs{gpu, other_gpu};
+        support::sim_shareable importer{theirs};
+        importer.before_open = [n = 0]() mutable {
+            if (++n == 2) throw ferry::error{errc::no_peer_access, "sim", ferry::message{"no access"}};
+        };
+        auto d = parent.receive();
+        try {
+            static_cast<void>(attach_column(d, {}, importer));
+        } catch (ferry::error const& e) {
+            bool const is_named = std::strstr(e.what(), "t.c: ") && std::strstr(e.what(), " buffer: no access");
+            parent.tell(e.code() == errc::no_peer_access && is_named ? 'y' : 'n');
+        }
+        importer.before_open = {};
+        auto& child = std::get<node>(d.root).children[1];  // its validity stays where it was
+        child.buffers[1] = std::get<node>(d.root).children[0].buffers[1];
+        try {
+            static_cast<void>(attach_column(d, {}, importer));
+        } catch (ferry::error const& e) {
+            bool const is_named = std::strstr(e.what(), "/column/children/1/buffers/1 is on cuda:0") != nullptr;
+            parent.tell(e.code() == errc::bad_descriptor && is_named ? 'y' : 'n');
+        }
+        return 0;
+    }};
+    support::sim_system sim{gpu, other_gpu};
+    support::sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    support::sim_columns first{sim, gpu, stream}, second{sim, other_gpu, stream};
+    auto const x = numbers();
+    unsigned char const validity[] = {0b1101};
+    column_buffer const buffers[] = {{validity, 1}, x.view().buffers()[1]};
+    auto const y = ferry::make_column({.format = "i", .name = "c", .length = 4, .buffers = buffers}, x.owner());
+    column const children[] = {first.put(x), second.put(y)};
+    auto const table = ferry::make_struct(children, "t");
+    session own;
+    b.pooled = children[1].view().buffers()[0].data;
+    fails(errc::not_exportable,
+          [&] { static_cast<void>(share(table, {.session = &own, .copy = copy_policy::never}, b)); },
+          {"t.c: validity buffer: it comes from a stream-ordered pool"});
+    fails(errc::no_backend, [&] { static_cast<void>(share(table, {.session = &own})); },
+          {"t.x: data buffer: the passed back end", "ferry/cuda/ipc.hpp"});
+    b.pooled = nullptr;
+    auto const s = share(table, {.session = &own, .ready_on = stream}, b);
+    other.talk().send(s.descriptor());
+    other.talk().hear('y');
+    other.talk().hear('y');
+    CHECK(other.finish() == 0);
 }

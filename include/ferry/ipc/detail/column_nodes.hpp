@@ -6,10 +6,12 @@
 #include <ferry/column/detail/tree.hpp>
 #include <ferry/column/view.hpp>
 #include <ferry/wire/descriptor.hpp>
+#include <ferry/wire/detail/place.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>  // a column shares its owner
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string_view>
@@ -23,6 +25,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 struct memory_range {
     std::byte const* begin = nullptr;
     std::size_t bytes = 0;
+    ferry::device device{};
 };
 
 /// What keeps a column, with the lengths of data buffers of view types on the host. These do not travel: Arrow's
@@ -55,11 +58,20 @@ class node_source {
     [[nodiscard]] std::int64_t length() const noexcept { return node_->length; }
     [[nodiscard]] std::int64_t null_count() const noexcept { return node_->null_count; }
     [[nodiscard]] std::int64_t offset() const noexcept { return node_->offset; }
+    /// That of the buffers; without any, that of the first child that has some.
+    [[nodiscard]] std::optional<ferry::device> device() const noexcept {
+        for (auto const& s : node_->buffers)
+            if (s.memory != wire::no_memory) return memories_[s.memory].device;
+        for (std::size_t i = 0; i < child_count(); ++i)
+            if (auto const d = child(i).device()) return d;
+        return std::nullopt;
+    }
     [[nodiscard]] std::size_t buffer_count() const noexcept { return node_->buffers.size(); }
     [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept {
         auto const& s = node_->buffers[i];
         if (s.memory == wire::no_memory) {
-            auto const made = i + 1 == node_->buffers.size() ? owner_->lengths.find(node_) : owner_->lengths.end();
+            bool const is_last = i + 1 == node_->buffers.size() && device().value_or(cpu).type == device_type::cpu;
+            auto const made = is_last ? owner_->lengths.find(node_) : owner_->lengths.end();
             if (made == owner_->lengths.end()) return {nullptr, 0};
             return {made->second.data(), static_cast<std::int64_t>(8 * made->second.size())};
         }
@@ -77,16 +89,36 @@ class node_source {
     column_owner const* owner_;
 };
 
-/// The column of a node that wire::check has passed, in memories that `owner` keeps.
-/// \throws error  errc::bad_column
+/// Whether all buffers of each node are on one device.
+[[nodiscard]] inline bool check_devices(wire::node const& n, std::span<memory_range const> memories,
+                                        wire::detail::place const& here, wire::detail::caller const& by) {
+    memory_range const* first = nullptr;
+    for (std::size_t i = 0; i < n.buffers.size(); ++i) {
+        if (n.buffers[i].memory == wire::no_memory) continue;
+        auto const& m = memories[n.buffers[i].memory];
+        if (first == nullptr) first = &m;
+        if (!is_same_device(first->device, m.device))
+            return by.refuse(here / "buffers" / i, " is on ", ferry::name(m.device.type), ":", m.device.id,
+                             ", and the first buffer of its node on ", ferry::name(first->device.type), ":",
+                             first->device.id, "; the buffers of a node are on one device");
+    }
+    for (std::size_t i = 0; i < n.children.size(); ++i)
+        if (!check_devices(n.children[i], memories, here / "children" / i, by)) return false;
+    return n.dictionary.empty() || check_devices(n.dictionary[0], memories, here / "dictionary", by);
+}
+
+/// The column of a node that wire::check has passed, in memories that `owner` keeps. There is one memory at least.
+/// \throws error  errc::bad_column, bad_descriptor
 [[nodiscard]] inline ferry::column column_of(wire::node const& node, std::span<memory_range const> memories,
-                                             std::shared_ptr<void const> owner, ferry::device on, char const* api,
+                                             std::shared_ptr<void const> owner, char const* api,
                                              std::source_location where) {
+    static_cast<void>(check_devices(node, memories, wire::detail::place{} / "column", {api, where}));
     auto const kept = std::make_shared<column_owner>(column_owner{std::move(owner)});
-    if (on.type == device_type::cpu) kept->add(node);
+    kept->add(node);
     auto tree = std::make_shared<ferry::detail::column_tree>();
     tree->owner = kept;
-    static_cast<void>(ferry::detail::build(*tree, node_source{node, memories, *kept}, on, {api, where}));
+    static_cast<void>(
+        ferry::detail::build(*tree, node_source{node, memories, *kept}, memories[0].device, {api, where}));
     if (memories.size() == 1)
         for (std::size_t i = 0; i < tree->node_count; ++i)
             tree->nodes[i].arena = {memories[0].begin, memories[0].bytes};

@@ -130,9 +130,10 @@ void share_exported(new_share& fresh, tensor_view v, copy_policy copy, BackEnd& 
     fail(errc::copy_needed, share_api, text, where);
 }
 
-[[noreturn]] FERRY_COLD inline void fail_no_handles(device d, std::source_location where) {
-    message text{"the passed back end makes no handles for memory of "};
-    text << ferry::name(d.type);
+/// `what`: the buffer of a column, if any.
+[[noreturn]] FERRY_COLD inline void fail_no_handles(device d, std::source_location where, message text = {}) {
+    if (*text.c_str() != '\0') text << ": ";
+    text << "the passed back end makes no handles for memory of " << ferry::name(d.type);
     if (uses_cuda_streams(d.type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
     else text << ": pass one that does, or share a copy on the host";
     fail(errc::no_backend, share_api, text, where);

@@ -119,7 +119,11 @@ template <class Open>
 struct opening_place {
     std::optional<ferry::device> device{};
     std::span<int const> files{};
+    std::uint32_t* tried = nullptr;  // gets the number of the memory that is being opened
 
+    void note(std::uint32_t memory) const noexcept {
+        if (tried != nullptr) *tried = memory;
+    }
     [[nodiscard]] opening of(std::uint32_t memory) const noexcept {
         return {device, memory < files.size() ? files[memory] : -1};
     }
@@ -146,7 +150,7 @@ class opened_share {
         if (auto const* own = std::get_if<1>(&held_)) return (*own)->device;
         mapping_entry const& found = std::get<0>(held_).mapping();
         if (!found.foreign.empty()) return found.foreign[i]->device();
-        return {m.type, how.device ? how.device->id : 0};
+        return how.device && how.device->type == m.type ? *how.device : ferry::device{m.type};
     }
     [[nodiscard]] bool is_read_only() const noexcept {
         auto const* own = std::get_if<1>(&held_);
@@ -188,6 +192,7 @@ void open_import(mapping_entry& made, session_state& session, wire::descriptor c
     if (made.place == -1) fail(errc::out_of_memory, attach_api, message{"the kernel has no memory for a lock"}, where);
     if (!made.is_attachable()) fail_gone(first, "its exporter has closed it, or is gone", where);
     for (auto const i : group) {
+        how.note(i);
         auto const& m = d.memories[i];
         made.descriptions.push_back(m);
         if (m.kind == wire::memory_kind::host_shared || m.kind == wire::memory_kind::none) {
@@ -222,6 +227,7 @@ template <class BackEnd>
 [[nodiscard]] opened_share open_group(wire::descriptor const& d, memory_group group, bool is_read_only,
                                       std::shared_ptr<session_state> const& session, stream_token on,
                                       opening_place const& how, BackEnd& b, std::source_location where) {
+    how.note(group[0]);
     auto const& m = d.memories[group[0]];
     auto const me = session->me(where);
     auto const name = check_origin(d, m, me, where);

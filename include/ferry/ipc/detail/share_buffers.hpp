@@ -25,7 +25,7 @@ class column_sharing {
     column_sharing(column const& c, std::shared_ptr<session_state> session, copy_policy copy, bool freeze,
                    stream_token on, BackEnd& b, std::source_location where)
         : column_{c},
-          memory_{std::move(session), c.device(), copy, freeze, on, b, where},
+          memory_{std::move(session), copy, freeze, on, b, where},
           copy_{copy},
           on_{on},
           b_{b},
@@ -44,7 +44,7 @@ class column_sharing {
             describe(column_.view(), path, root);
             memory_.copy_missing();
         }
-        return memory_.finish(std::move(root), column_.owner());
+        return memory_.finish(std::move(root), column_.owner(), column_.device());
     }
 
    private:
@@ -75,34 +75,37 @@ class column_sharing {
                          wire::slice& out) {
         auto const layout = c.layout();
         auto const& b = c.buffers()[i];
+        auto const place = c.device();
+        bool const is_on_host = is_host_accessible(place);
         if (b.data == nullptr || is_over()) return;
         bool const is_variadic = i >= static_cast<std::size_t>(layout.buffer_count);
         // Their slices tell the lengths of data buffers.
-        if (is_variadic && i + 1 == c.buffers().size() && column_.device().type == device_type::cpu) return;
+        if (is_variadic && i + 1 == c.buffers().size() && place.type == device_type::cpu) return;
         auto const kind = is_variadic ? buffer_kind::bytes : layout.buffers[i].kind;
         auto used = ferry::detail::used_bytes(c, i, unused);
         if (!is_cut_ && b.bytes >= 0) used = {static_cast<std::byte const*>(b.data), b.bytes};
         auto const read_end = [&] {
-            static_cast<void>(ferry::detail::read_end(c, i, path, b_, on_, used.bytes, {share_api, where_}));
+            static_cast<void>(
+                ferry::detail::read_end(c, i, path, b_, on_.on_device(place), used.bytes, {share_api, where_}));
         };
         // A device's offsets are read only when they must be; otherwise the data may go to the end of its allocation.
         bool const is_offset_data = kind == buffer_kind::bytes && !is_variadic && c.length() != 0;
-        if (memory_.is_on_host() && (used.bytes < 0 || (is_cut_ && is_offset_data))) read_end();
+        if (is_on_host && (used.bytes < 0 || (is_cut_ && is_offset_data))) read_end();
         if (used.bytes == 0) return;
-        char const* const refusal = memory_.locate(used.begin, used.bytes, out);
+        auto const name = [&] { return message{} << path << ": " << ferry::name(kind) << " buffer"; };
+        char const* const refusal = memory_.locate(used.begin, used.bytes, place, name, out);
         if (refusal == nullptr) return;
-        message text;
-        text << path << ": " << ferry::name(kind);
         if (copy_ == copy_policy::never)
-            fail(memory_.is_on_host() ? errc::copy_needed : errc::not_exportable, share_api,
-                 text << " buffer: " << refusal << ", and a copy is forbidden: "
-                      << (memory_.is_on_host() ? "allocate it from ferry::ipc::shared_space of the session"
-                                               : "allow a copy, or share memory that has a handle"),
+            fail(is_on_host ? errc::copy_needed : errc::not_exportable, share_api,
+                 name() << ": " << refusal << ", and a copy is forbidden: "
+                        << (is_on_host ? "allocate it from ferry::ipc::shared_space of the session"
+                                       : "allow a copy, or share memory that has a handle"),
                  where_);
         is_missing_ = true;
         if (!is_cut_) return;
         if (used.bytes < 0) read_end();
-        if (used.bytes != 0) memory_.add_missing(used.begin, used.bytes, out, text.c_str());
+        if (used.bytes != 0)
+            memory_.add_missing(used.begin, used.bytes, place, out, message{} << path << ": " << ferry::name(kind));
     }
 
     column const& column_;

@@ -55,6 +55,7 @@ struct share_state {
     std::string name{};
     std::vector<wire::memory> memories{};  // under this name
     std::vector<std::byte*> begins{};      // of their exported ranges
+    std::vector<std::uint32_t> numbers{};  // their places in the descriptor of the whole share
     wire::descriptor description{};        // of the whole share
     wire::tensor arena{};                  // of a column: its first memory, as bytes
     ferry::device device{};
@@ -73,6 +74,7 @@ struct share_state {
     void add(wire::memory m, std::byte* begin) {
         memories.push_back(std::move(m));
         begins.push_back(begin);
+        numbers.push_back(0);  // a column has several, and numbers them
     }
     /// Of the tensor; of a column: the bytes of its first memory.
     [[nodiscard]] wire::tensor const& layout() const noexcept {
