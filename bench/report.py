@@ -44,6 +44,8 @@ ABOUT = {
     "*Planned and executed*: the plan is made for each copy. *Fresh*: the destination is newly allocated.",
     "Attaching a tensor in host memory": "Each row attaches a tensor, reads one element and releases the tensor. *Found in its session*: the session already maps "
     "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release.",
+    "Tables in host memory": "Each table is shared in place, so nothing is copied. The peer shares or attaches a tensor of each allocation instead. A column is a "
+    "buffer of 4 KiB. The budget is 5 µs, and 0.2 µs for each buffer. *Mapped* and *found* are as in the section above; releasing is not measured.",
     "Frames between two processes": "*Lifetime protocol*: the protocol of `ferry::ipc::server` and `ferry::ipc::client`, [with leases](ipc.md#many-readers).",
     "Frames between two Python processes": "*Attached before*: the producer writes to memory that it has already shared, and the consumer attaches it again. *First "
     "attach*: each frame is a separate share. The measurement ends when the consumer has read one byte of every page.",
@@ -175,6 +177,17 @@ def attach(programs, quick):
                   ours <= limit if limit else None, (ours - peer) * 1e9 if "above" in budget else None)  # fmt: skip
 
 
+def tables(programs, quick):
+    each = {"share": "a share of each allocation", "attach, mapped": "an attach of each allocation, mapped", "attach, found": "an attach of each allocation, found"}
+    for line in run([programs / "bench_ipc_tables", "400" if quick else "2000"]).splitlines():
+        what, columns, allocations, *micros = line.split("\t")
+        ours, peer, above = (float(n) * 1e-6 for n in micros)
+        limit = 5e-6 + 0.2e-6 * int(columns) if what == "share" else None
+        name = f"{what}: {columns} column{'s' * (columns != '1')} in {allocations} allocation{'s' * (allocations != '1')}"
+        yield row("Tables in host memory", name, spoken(ours), each[what], spoken(peer), peer / ours, f"<= {limit * 1e6:.3g} µs above" if limit else "",
+                  above <= limit if limit else None, above * 1e9 if limit else None)  # fmt: skip
+
+
 def lifetime(programs, quick):
     time = {}
     for line in run([programs / "bench_ipc_lifetime", *(["300"] if quick else ["3000"])]).splitlines():
@@ -226,7 +239,8 @@ def versions():
 
 def cells(r):
     verdict = {None: "", True: "yes", False: "no"}[r["holds"]]
-    ratio = "" if r["ratio"] is None else f"{r['ratio']:.2f}" if r["above_ns"] is None else f"{r['above_ns']:+.0f} ns"
+    above = r["above_ns"]
+    ratio = "" if r["ratio"] is None else f"{r['ratio']:.2f}" if above is None else f"{above:+.0f} ns" if abs(above) < 1e4 else f"{above * 1e-3:+.3g} µs"
     if r["spread"]:
         ratio += " ({:.2f}–{:.2f})".format(*r["spread"])
     return [r["what"], r["ours"], r["against"], r["peer"], ratio, r["budget"], verdict]
@@ -301,7 +315,7 @@ def main():
     if arguments.programs is None:
         parser.error("the folder of the programs is missing")
     rows, raw, section = [], [], None
-    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
+    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), tables(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]
