@@ -21,7 +21,7 @@ def check(status):
 def content(memory):
     """The shared range of one allocation, in host memory."""
     size, begin, length = (int(memory[key]) for key in ("allocation", "offset", "length"))
-    assert begin + length <= size, "a range exceeds its allocation"
+    assert begin + length <= size and memory["kind"] != "cuda_pool", "a range exceeds its allocation, or its memory needs a file"
     if memory["kind"] == "host_shared":
         file = os.open("/dev/shm" + memory["name"], os.O_RDONLY)
         begin += max(mmap.PAGESIZE, 16384)  # the control page comes first

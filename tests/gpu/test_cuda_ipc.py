@@ -16,7 +16,11 @@ from other_process import HANGS, Process, elsewhere
 import minitensor as mt
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "interop"))
+from arrow_forge import Forged, Node, Tree, struct  # noqa: E402
+
 READER = ROOT / "examples" / "ipc" / "reader.py"
+COLUMN_READER = READER.with_name("column_reader.py")
 PROGRAM = ROOT / "build" / "gpu" / "tests" / "gpu"  # `gpu --look` prints the floats behind a handle
 VALUES = [[10 * y + x for x in range(6)] for y in range(4)]
 WITH_EMPTY = {**LAYOUTS, "empty": lambda t: t[:0]}
@@ -197,6 +201,24 @@ def test_sixty_lines_of_python_read_and_write_from_the_json_alone(layout):
         assert eval(done.stdout) == before
         expected = np.asarray(before) + 5
         assert shared.tensor.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("begin", [0, 1, 2, 3])
+def test_sixty_lines_of_python_read_a_table_from_the_json_alone(begin):
+    text = Node(b"u", 3, (None, np.array([0, 1, 3, 6], "i4").tobytes(), b"abbccc"), name=b"text")
+    numbers = Node(b"l", 3, (b"\5", np.array([2**62, 0, -1], "i8").tobytes()), name=b"numbers")
+    inner = Node(b"+s", 3, (b"\6",), (Node(b"g", 3, (None, np.array([0.5, 1.5, 2.5]).tobytes()), name=b"half"),), name=b"inner")
+    rows = [
+        {"text": "a", "numbers": 2**62, "inner": None},
+        {"text": "bb", "numbers": None, "inner": {"half": 1.5}},
+        {"text": "ccc", "numbers": -1, "inner": {"half": 2.5}},
+    ]
+    table = mt.Column.from_arrow(Forged(Tree(struct(text, numbers, inner)))).to("cuda")
+    with mt.ipc_share(table) as whole, mt.ipc_share(whole.tensor[begin:]) as shared:
+        assert not shared.copied
+        done = subprocess.run([sys.executable, COLUMN_READER], input=shared.json(), capture_output=True, text=True, timeout=HANGS, env=with_runtime())
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == rows[begin:]
 
 
 def with_runtime():
