@@ -7,6 +7,7 @@
 #include <gpu/importer.hpp>
 #include <gpu/plain_array.hpp>
 #include <gpu/world.hpp>
+#include <support/own_shm.hpp>
 
 #include <unistd.h>
 
@@ -303,6 +304,42 @@ TEST_CASE("ipc pool: the frames of a server arrive with the pool's file, on ever
         }
     }
     CHECK(server.close());
+}
+
+TEST_CASE("ipc pool: frames in memory of pools and of cudaMalloc arrive without /dev/shm") {
+    auto const p = make_shared_pool();
+    support::hidden_shm const hidden;
+    if (p == nullptr || !hidden) {
+        MESSAGE("SKIPPED: no exportable pools, or no mount namespace to hide /dev/shm in");
+        return;
+    }
+    ipc::session session{{.segments = ipc::segment_kind::anonymous}};
+    ipc::share_options const options{.session = &session, .copy = copy_policy::never};
+    auto const one = p->make({64});
+    auto two = make_plain({64}, {}, 7);
+    count_up(two);
+    std::vector<ipc::shared> shared;
+    shared.push_back(ipc::share(one, options, p->back_end));
+    shared.push_back(ipc::share(two, options, p->back_end));
+    std::vector<int> const files[] = {{p->file.get(), shared[0].file()}, shared[1].files()};
+    own_server here;
+    {
+        importer other;
+        here.enable_access(other);
+        for (std::size_t i = 0; i < 2; ++i) {
+            auto const n = here.server.publish("frame", i + 1, text(shared[i]), files[i]);
+            auto const got = other.tell(order_of_work::next, as_payload({static_cast<std::int64_t>(n) - 1, -1}));
+            REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
+            CHECK(shared[i].readers() == 1);
+            CHECK(numbers(other.tell(elements)) == counted(i == 0 ? 0 : 7, 64));
+            REQUIRE(other.tell(acknowledge).code == errc::ok);
+            CHECK(shared[i].wait_for_readers(support::patience));
+        }
+        shared.clear();
+        static_cast<void>(other.usage());  // unmaps what no tensor uses
+        CHECK(session.collect(support::patience) == 0);
+    }
+    CHECK(here.server.close());
 }
 
 TEST_CASE("ipc pool: memory of a pool with fabric handles only is refused or copied") {

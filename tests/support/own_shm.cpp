@@ -9,19 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <string>
 
 namespace {
-
-constexpr char const* own_name = "ferry-tests";
-
-/// Whether a test with a private /dev/shm has started this program.
-bool is_inherited() {
-    std::ifstream mounts{"/proc/self/mounts"};
-    for (std::string line; std::getline(mounts, line);)
-        if (line.starts_with(std::string{own_name} + " /dev/shm ")) return true;
-    return false;
-}
 
 /// Without namespaces, programs run one after another: the lock is released when the last process of this program ends.
 void take_turns() {
@@ -37,7 +27,7 @@ void take_turns() {
 }
 
 [[maybe_unused]] bool const is_ready = [] {
-    if (!is_inherited() && !support::mount_own_shm(own_name, "mode=1777")) take_turns();
+    if (!support::has_own_shm() && !support::mount_own_shm(support::own_shm_name, "mode=1777")) take_turns();
     return true;
 }();
 

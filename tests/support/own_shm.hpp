@@ -6,9 +6,20 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <string>
 
 namespace support {
+
+inline constexpr char const* own_shm_name = "ferry-tests";  ///< of that of test programs, in /proc/self/mounts
+
+/// Returns whether /dev/shm belongs to this test program, or to the test that has started it.
+[[nodiscard]] inline bool has_own_shm() {
+    std::ifstream mounts{"/proc/self/mounts"};
+    for (std::string line; std::getline(mounts, line);)
+        if (line.starts_with(std::string{own_shm_name} + " /dev/shm ")) return true;
+    return false;
+}
 
 /// Creates a mount namespace; for other users than root, in a user namespace with the same user id, if the system
 /// supports it. Call it before the process has threads.
@@ -31,5 +42,20 @@ namespace support {
     return enter_mount_namespace() && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
            ::mount(name, "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
 }
+
+/// While it exists, no file can be created in /dev/shm, and none is visible. False in a program without a private one.
+class hidden_shm {
+   public:
+    hidden_shm() = default;
+    hidden_shm(hidden_shm const&) = delete;
+    hidden_shm& operator=(hidden_shm const&) = delete;
+    ~hidden_shm() {
+        if (is_hidden_) ::umount2("/dev/shm", MNT_DETACH);
+    }
+    [[nodiscard]] explicit operator bool() const noexcept { return is_hidden_; }
+
+   private:
+    bool is_hidden_ = has_own_shm() && ::mount("none", "/dev/shm", "tmpfs", MS_RDONLY, nullptr) == 0;
+};
 
 }  // namespace support

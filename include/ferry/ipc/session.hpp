@@ -18,10 +18,11 @@ struct session_access;
 struct session_options {
     /// Maximum number of unused mappings kept for later attaches, the most recently used ones; 0: none.
     std::size_t unused_mappings = 64;
-    /// Kind of the segments that the session or `shared_space` allocates. Anonymous segments are not limited by the
-    /// size of /dev/shm (64 MiB in many containers), are freed when all processes that use them have ended, even if
-    /// killed, and have a sealed size, so that importers need not trust the exporter. But importers also need
-    /// `shared::file`, which must be sent over a Unix socket.
+    /// Kind of the segments that the session or `shared_space` allocates. A share of device memory has a segment as
+    /// well, without data. Anonymous segments need no /dev/shm and are not limited by its size (64 MiB in many
+    /// containers), are freed when all processes that use them have ended, even if killed, and have a sealed size, so
+    /// that importers need not trust the exporter. But importers also need `shared::file`, which must be sent over a
+    /// Unix socket.
     segment_kind segments = segment_kind::named;
     /// Maximum number of bytes of the unused mappings together.
     std::uint64_t unused_bytes = std::uint64_t{1} << 30;

@@ -51,10 +51,10 @@ class shared {
     // clang-format on
 
     /// Returns the file descriptor of an anonymous segment (`session_options::segments`), which importers pass as
-    /// `attach_options::files`. Borrowed: closed with the memory. -1 for other memory. Of a column: that of its first
-    /// memory; see `files`.
+    /// `attach_options::files`. Borrowed: closed with the share and its tensors. -1 for a named segment. Of a column:
+    /// that of its first memory; see `files`.
     [[nodiscard]] int file() const noexcept { return state_ != nullptr ? state_->where->memory.file() : -1; }
-    /// Returns the file descriptors of all memories of the descriptor, in its order.
+    /// Returns the file descriptors of the segments of all memories of the descriptor, in its order.
     /// \throws std::bad_alloc
     [[nodiscard]] std::vector<int> files() const {
         std::vector<int> all(state_ != nullptr ? state_->description.memories.size() : 0);

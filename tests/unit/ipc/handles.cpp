@@ -1,18 +1,23 @@
 // Device memory between two processes: ready and done events, owners that outlive their share, stale handles.
 #include <ferry/ipc.hpp>
+#include <ferry/ipc/socket.hpp>
 #include <ferry/wire/binary.hpp>
 
 #include <support/fails.hpp>
 #include <support/importer.hpp>
 #include <support/ipc.hpp>
+#include <support/own_shm.hpp>
 #include <support/patience.hpp>
 #include <support/sim_ipc.hpp>
 
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -90,6 +95,69 @@ TEST_CASE("the importer's stream waits for the exporter's, and neither host bloc
     child.talk().hear('a');
     gate.open();
     CHECK(child.finish() == 0);
+}
+
+TEST_CASE("memory of a device is shared without /dev/shm, with a file descriptor for its control page") {
+    support::hidden_shm const hidden;
+    if (!hidden) {
+        MESSAGE("SKIPPED: no mount namespace of one's own, to hide /dev/shm in");
+        return;
+    }
+    int both[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, both) == 0);
+    ferry::ipc::unique_fd const ours{both[0]}, theirs{both[1]};
+    importer child{[&](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto const mine = sim.make_stream(device_type::cuda);
+        session own;
+        auto const d = parent.receive();  // after the file
+        std::array<std::byte, 1> byte{};
+        auto const came = ferry::ipc::socket::receive(theirs.get(), byte, true);
+        if (came.fds.size() != 1) return 2;
+        int const file = came.fds[0].get();
+        support::fails(errc::permission, [&] { static_cast<void>(attach(d, {.session = &own}, b)); });
+        {
+            auto const a = attach(d, {.session = &own, .stream = mine, .files = {&file, 1}}, b);
+            parent.tell('a');
+            parent.hear('r');
+            if (read_on(b, a, mine) != std::vector<float>{1, 2, 3, 4}) return 3;
+        }
+        parent.tell('d');
+        parent.hear('e');
+        return 0;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    session named, exporter{{.segments = ferry::ipc::segment_kind::anonymous}}, other;
+    auto const mine = [&] { return written(sim, stream, {1, 2, 3, 4}); };
+    support::fails(errc::unsupported_platform, [&] { static_cast<void>(share(mine(), {.session = &named}, b)); });
+    support::fails(errc::argument,
+                   [&] { static_cast<void>(share(mine(), {.session = &exporter, .freeze = true}, b)); });
+    auto s = share(mine(), {.session = &exporter, .ready_on = stream}, b);
+    CHECK_FALSE(s.copied());
+    REQUIRE(s.file() >= 0);
+    CHECK(s.files() == std::vector<int>{s.file()});
+    int const file = s.file();
+    support::fails(errc::same_process,
+                   [&] { static_cast<void>(attach(s.descriptor(), {.session = &other, .files = {&file, 1}}, b)); });
+    ferry::ipc::unique_fd const sent[] = {ferry::ipc::unique_fd{::fcntl(file, F_DUPFD_CLOEXEC, 0)}};
+    REQUIRE(ferry::ipc::socket::send(ours.get(), std::array{std::byte{0}}, sent) == 0);
+    child.talk().send(s.descriptor());
+    child.talk().hear('a');
+    CHECK(s.readers() == 1);
+    s.close();
+    CHECK(exporter.counts().condemned == 1);
+    child.talk().tell('r');
+    child.talk().hear('d');
+    CHECK(exporter.collect(support::patience) == 0);
+    child.talk().tell('e');
+    CHECK(child.finish() == 0);
+    auto const empty = share(written(sim, stream, {}), {.session = &exporter}, b);
+    int const its = empty.file();
+    auto const attached = attach(empty.descriptor(), {.files = {&its, 1}}, b);
+    CHECK(attached.view().is_empty());
 }
 
 TEST_CASE("without a stream the importer's host waits") {

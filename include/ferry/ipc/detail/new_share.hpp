@@ -22,7 +22,7 @@ inline constexpr char const* share_api = "ferry::ipc::share";
 inline void freeze(share_state const& s, std::source_location where) {
     auto const& memory = s.where->memory;
     if (memory.is_frozen() || (memory.size() == 0 && s.handles.empty())) return;
-    if (memory.file() < 0)
+    if (memory.file() < 0 || memory.size() == 0)
         fail(errc::argument, share_api,
              message{"only anonymous segments of the host are frozen: set session_options::segments"}, where);
     // A sealed mapping that freeze has dropped cannot be made again: not if a forked child may have it.
@@ -53,10 +53,10 @@ class new_share {
     }
     [[nodiscard]] share_state& state() const noexcept { return *made_; }
 
-    /// A new segment under the name of the share; its control page alone, which always has a name, when `bytes` is 0.
+    /// A new segment under the name of the share; its control page alone when `bytes` is 0.
     void make_segment(std::uint64_t allocation, std::size_t bytes, std::source_location where) {
         auto& s = *made_;
-        if (bytes != 0) name_.kind = s.session->segments();
+        name_.kind = s.session->segments();
         s.name = to_string(name_);
         auto fresh = segment::create(s.name, bytes, allocation, where);
         try {

@@ -115,7 +115,10 @@ template <class Open>
     return open();
 }
 
-/// Where memories are opened: a device, and a file for each of the descriptor's memories.
+/// The numbers of a descriptor's memories that have one name, and thus one control page.
+using memory_group = std::span<std::uint32_t const>;
+
+/// Where memories are opened: a device, and the files of `attach_options::files`.
 struct opening_place {
     std::optional<ferry::device> device{};
     std::span<int const> files{};
@@ -124,13 +127,14 @@ struct opening_place {
     void note(std::uint32_t memory) const noexcept {
         if (tried != nullptr) *tried = memory;
     }
-    [[nodiscard]] opening of(std::uint32_t memory) const noexcept {
-        return {device, memory < files.size() ? files[memory] : -1};
+    [[nodiscard]] int file(std::size_t i) const noexcept { return i < files.size() ? files[i] : -1; }
+    /// The file of the segment of a group; it follows the files of the memories if there are more of them.
+    [[nodiscard]] int segment_of(wire::descriptor const& d, memory_group group) const noexcept {
+        bool const is_host = d.memories[group[0]].kind == wire::memory_kind::host_shared;
+        auto const behind = is_host || files.size() <= d.memories.size() ? 0 : d.memories.size();
+        return file(behind + group[0]);
     }
 };
-
-/// The numbers of a descriptor's memories that have one name, and thus one control page.
-using memory_group = std::span<std::uint32_t const>;
 
 /// Memories of a group: a mapping, or an alias of a share of this process and session.
 class opened_share {
@@ -183,7 +187,7 @@ void open_import(mapping_entry& made, session_state& session, wire::descriptor c
     made.share = name.id;
     made.process = process_mark::here();
     made.where = std::make_shared<region>(
-        segment::open(first.name, is_host ? first.allocation : 0, first.id, mode, how.of(group[0]).file, where),
+        segment::open(first.name, is_host ? first.allocation : 0, first.id, mode, how.segment_of(d, group), where),
         first.id, mode);
     session.regions().add(made.where);
     made.where->shared_as = region::use::imported;
@@ -204,7 +208,7 @@ void open_import(mapping_entry& made, session_state& session, wire::descriptor c
         }
         if constexpr (handle_back_end<BackEnd>) {
             if (b.opens(m)) {
-                auto opened = open_again(session, [&] { return b.open_memory(m, how.of(i)); });
+                auto opened = open_again(session, [&] { return b.open_memory(m, opening{how.device, how.file(i)}); });
                 made.foreign.push_back(std::make_unique<opened_by<decltype(opened)>>(std::move(opened)));
                 continue;
             }
@@ -234,7 +238,7 @@ template <class BackEnd>
     if (auto own = session->find(name.id)) return alias(std::move(own), d, group, on, where);
     bool const is_here = d.from.pid == me.pid && d.from.pid_namespace == me.pid_namespace;
     if (is_here && m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none) {
-        if (!segment::open(m.name, 0, m.id, access_mode::read_write, -1, where).is_open(name.id))
+        if (!segment::open(m.name, 0, m.id, access_mode::read_write, how.segment_of(d, group), where).is_open(name.id))
             fail_gone(m, "this process has closed it", where);
         fail(
             errc::same_process, attach_api,
