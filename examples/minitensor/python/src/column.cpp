@@ -125,6 +125,8 @@ void define_columns(nb::module_& m) {
                      "The child Columns, a tuple, as they are stored: the offset of this Column is not applied.")
         .def_prop_ro("device", [](column const& c) { return nb::make_tuple(static_cast<int>(c.device().type), c.device().id); },
                      "The device of the buffers: a pair (type, id) of ints; (1, 0) is the CPU.")
+        .def_prop_ro("sealed", [](column const& c) { return is_sealed(c); },
+                     "Whether no process can write the buffers: they are in memory that was shared with `freeze`.")
         .def("__len__", [](column const& c) { return c.length(); }, "The number of items.")
         .def("__getitem__", &slice, "key"_a.none(), "A slice of step 1, on the same buffers.")
         .def("validate", &validate, "full"_a = false,

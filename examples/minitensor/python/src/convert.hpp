@@ -64,6 +64,10 @@ void define_columns(nb::module_&);
 /// Returns the Column in an object, or null for other objects.
 [[nodiscard]] ferry::column const* column_in(nb::handle);
 
+/// Returns whether no process can write the memory, which this process has attached or frozen.
+[[nodiscard]] bool is_sealed(tensor const&);
+[[nodiscard]] bool is_sealed(ferry::column const&);
+
 /// Defines Shared, ipc_share and ipc_attach.
 void define_ipc(nb::module_&);
 

@@ -12,8 +12,11 @@
 #include "minitensor_ferry.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -21,6 +24,7 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace mt::python {
 namespace {
@@ -28,11 +32,12 @@ namespace {
 using namespace nb::literals;
 using adapter = ferry::array_traits<tensor>;
 
-/// The session of this process. Never destroyed, because tensors may outlive the interpreter; `close_all` runs when
-/// the interpreter ends.
-ferry::ipc::session& session() {
-    static auto& one = *new ferry::ipc::session;
-    return one;
+/// The sessions of this process, for named and for frozen memory. Never destroyed, because tensors may outlive the
+/// interpreter; `close_all` runs when the interpreter ends.
+ferry::ipc::session& session(bool is_frozen) {
+    static auto& named = *new ferry::ipc::session;
+    static auto& frozen = *new ferry::ipc::session{{.segments = ferry::ipc::segment_kind::anonymous}};
+    return is_frozen ? frozen : named;
 }
 
 auto& back_end() {
@@ -56,6 +61,11 @@ class shared {
     [[nodiscard]] std::string json() const { return ferry::wire::to_json(share_.descriptor()); }
     [[nodiscard]] nb::object tensor() const { return tensor_; }
     [[nodiscard]] bool copied() const { return static_cast<bool>(share_.copied()); }
+    [[nodiscard]] std::vector<int> files() const {
+        auto all = share_.files();
+        std::erase(all, -1);
+        return all;
+    }
     void close() {
         if (!share_.close() && PyErr_WarnEx(PyExc_ResourceWarning, "the name stays in /dev/shm: this process may no longer remove it", 1) != 0)
             throw nb::python_error{};
@@ -66,14 +76,15 @@ class shared {
     nb::object tensor_;  // the shared memory in this process
 };
 
-shared ipc_share(nb::object x) {
+shared ipc_share(nb::object x, bool freeze) {
     auto const* const t = tensor_in(x);
     auto const* const c = column_in(x);
     if (t == nullptr && c == nullptr)
         throw nb::type_error("ipc_share: expected a Tensor or a Column: create one with mt.asarray, mt.from_dlpack or mt.Column.from_arrow");
     auto made = [&] {
         ferry::python::without_gil const unlocked;
-        ferry::ipc::share_options const options{.session = &session()};
+        bool const is_frozen = freeze || (c != nullptr ? is_sealed(*c) : is_sealed(*t));
+        ferry::ipc::share_options const options{.session = &session(is_frozen), .freeze = freeze};
         return c != nullptr ? ferry::ipc::share(*c, options, back_end()) : ferry::ipc::share(*t, options, back_end());
     }();
     if (made.copied()) {
@@ -118,9 +129,11 @@ std::optional<ferry::device> place(ferry::wire::descriptor const& d, nb::handle 
     return ferry::device{type, where.id};
 }
 
-nb::object ipc_attach(nb::handle source, nb::handle device) {
+nb::object ipc_attach(nb::handle source, nb::handle device, std::vector<int> const& files) {
     auto const d = descriptor_from(source);
-    ferry::ipc::attach_options options{.session = &session(), .device = place(d, device)};
+    auto const name = d.memories.empty() ? std::nullopt : ferry::ipc::parse_segment_name(d.memories[0].name);
+    bool const is_frozen = name && name->kind == ferry::ipc::segment_kind::anonymous;
+    ferry::ipc::attach_options options{.session = &session(is_frozen), .device = place(d, device), .files = files};
     bool const is_column = std::holds_alternative<ferry::wire::node>(d.root);
 #ifdef MINITENSOR_HAS_CUDA
     // The data of a Column must be ready on every stream, so no stream is passed, and the host waits.
@@ -140,7 +153,29 @@ nb::object ipc_attach(nb::handle source, nb::handle device) {
     return nb::steal(made);
 }
 
+/// Counts the buffers of a column that can be written, [0], and those that cannot, [1].
+void count_sealed(ferry::column_view c, std::size_t (&counts)[2]) {
+    auto const buffers = c.buffers();
+    auto const fixed = static_cast<std::size_t>(c.layout().buffer_count);
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+        // The lengths of data buffers, which come last, are not shared.
+        if (buffers[i].data == nullptr || buffers[i].bytes == 0 || (i >= fixed && i + 1 == buffers.size())) continue;
+        std::int64_t const shape[] = {std::max<std::int64_t>(buffers[i].bytes, 1)};  // -1: unknown
+        ++counts[session(true).sealed({static_cast<std::uint8_t const*>(buffers[i].data), shape})];
+    }
+    for (int i = 0; i < c.child_count(); ++i) count_sealed(c.child(i), counts);
+    if (c.has_dictionary()) count_sealed(c.dictionary(), counts);
+}
+
 }  // namespace
+
+bool is_sealed(tensor const& t) { return session(true).sealed(adapter::view(t)); }
+
+bool is_sealed(ferry::column const& c) {
+    std::size_t counts[2] = {};
+    count_sealed(c.view(), counts);
+    return counts[0] == 0 && counts[1] != 0;
+}
 
 void define_ipc(nb::module_& m) {
     nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(),
@@ -150,16 +185,20 @@ void define_ipc(nb::module_& m) {
         .def_prop_ro("tensor", &shared::tensor,
                      "The shared memory in this process: the memory of the argument, or its copy.")
         .def_prop_ro("copied", &shared::copied, "Whether the memory is a copy of the argument, made by ipc_share.")
+        .def_prop_ro("files", &shared::files,
+                     "The file descriptors for the `files` of ipc_attach: a list, empty unless the memory is frozen. They are closed with "
+                     "the memory. Send them with socket.send_fds.")
         .def("close", &shared::close, "Refuse new attaches in every process; existing ones stay valid. No effect if it is closed.")
         .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
         .def("__exit__", [](shared& self, nb::args) { self.close(); });
-    m.def("ipc_share", &ipc_share, "x"_a,
+    m.def("ipc_share", &ipc_share, "x"_a, "freeze"_a = false,
           "Share a Tensor or Column with other processes of this user, until the result is closed or deleted. Host memory that is not "
-          "shared yet is copied once.");
-    m.def("ipc_attach", &ipc_attach, "source"_a, "device"_a.none() = nb::none(),
-          "Attach the Tensor or Column that another process shares, without a copy, by its descriptor in bytes or JSON.\n\n"
+          "shared yet is copied once. With `freeze`, no process can write the shared memory, and importers need `files` as well.");
+    m.def("ipc_attach", &ipc_attach, "source"_a, "device"_a.none() = nb::none(), "files"_a = std::vector<int>{},
+          "Attach the Tensor or Column that another process shares, without a copy, by its descriptor in bytes or JSON. `files`: file "
+          "descriptors received with it (Shared.files).\n\n"
           "ValueError for an invalid descriptor or an unknown device, OSError if the exporter has closed the share or has exited.");
-    nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { session().close_all(); }));
+    nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { session(false).close_all(), session(true).close_all(); }));
 }
 
 }  // namespace mt::python

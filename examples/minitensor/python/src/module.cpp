@@ -125,6 +125,9 @@ NB_MODULE(_minitensor_of_main, m) {
             "The address of the first element; 0 if there is none.")
         .def_prop_ro("readonly", &tensor::readonly,
                      "Whether the elements are read-only through this Tensor.")
+        .def_prop_ro("sealed", [](tensor const& t) { return is_sealed(t); },
+                     "Whether no process can write the elements: they are in memory that was "
+                     "shared with `freeze`.")
         .def_prop_ro(
             "copied", &tensor::copied,
             "Whether the import that created this Tensor copied. False for all other Tensors, "
