@@ -1,5 +1,6 @@
 // Exports a column as tensors, concatenates two columns, and shares the result with another process.
 #include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/ipc.hpp>
 #include <ferry/wire/binary.hpp>
 

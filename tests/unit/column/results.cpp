@@ -1,6 +1,7 @@
 // D17: the functions of column/ that return a result: both outcomes of each, with the errors of the functions that
 // throw. The errors of validate, make_column and metadata_view are compared where those are tested.
 #include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/column/metadata.hpp>
 
 #include <support/allocation_failure.hpp>

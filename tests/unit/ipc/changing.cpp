@@ -1,5 +1,6 @@
 // Columns in memory that another process writes during their validation and their copy.
 #include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 
 #include <support/pages.hpp>
 #include <support/process.hpp>

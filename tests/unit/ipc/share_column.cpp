@@ -1,5 +1,6 @@
 // Columns shared and attached: every type, each buffer once, and forged descriptors.
 #include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/ipc.hpp>
 #include <ferry/wire/binary.hpp>
 

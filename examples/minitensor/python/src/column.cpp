@@ -8,6 +8,7 @@
 #include <ferry/python/cuda_back_end.hpp>
 #endif
 #include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 
 #include <cstring>
 #include <stdexcept>
