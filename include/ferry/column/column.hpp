@@ -28,7 +28,7 @@ struct column_move;
 /// A column in Arrow's layout, of any type, in host or device memory. Copies, slices and children share the buffers,
 /// and each of them keeps the memory alive. Immutable; copies may be used and destroyed on any thread. The last one
 /// releases the memory.
-class column {
+class column : public column_interface<column> {
    public:
     /// Creates an empty column of type null. A column that was moved from has the same value.
     column() = default;
@@ -57,113 +57,8 @@ class column {
     [[nodiscard]] std::int64_t length() const noexcept { return view_.length(); }
     [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
     [[nodiscard]] ferry::device device() const noexcept { return view_.device(); }
-    /// Returns the number of items that are null; see column_view::null_count.
-    ///
-    /// \param where  source location of the caller
-    /// \return       number of nulls; `try_null_count` returns the number or the error
-    /// \throws error  errc::not_accessible: the count is unknown and the host cannot read the validity
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] std::int64_t null_count(std::source_location where = std::source_location::current()) const {
-        return view_.null_count(where);
-    }
-#endif
-    [[nodiscard]] result<std::int64_t> try_null_count(
-        std::source_location where = std::source_location::current()) const {
-        return view_.try_null_count(where);
-    }
-
     [[nodiscard]] int child_count() const noexcept { return view_.child_count(); }
-    /// Returns a child, to which the offset of this column is not applied; see field.
-    ///
-    /// \param i      index in [0, child_count())
-    /// \param where  source location of the caller
-    /// \return       child; `try_child` returns the child or the error
-    /// \throws error  errc::out_of_range: no such child
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column child(int i, std::source_location where = std::source_location::current()) const {
-        return {owner_, view_.child(i, where)};
-    }
-#endif
-    [[nodiscard]] result<column> try_child(int i, std::source_location where = std::source_location::current()) const {
-        return part(view_.try_child(i, where));
-    }
-    /// Overload for the first child with a name.
-    ///
-    /// \param name   name
-    /// \param where  source location of the caller
-    /// \return       child; `try_child` returns the child or the error
-    /// \throws error  errc::argument: no such child
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column child(std::string_view name,
-                               std::source_location where = std::source_location::current()) const {
-        return {owner_, view_.child(name, where)};
-    }
-#endif
-    [[nodiscard]] result<column> try_child(std::string_view name,
-                                           std::source_location where = std::source_location::current()) const {
-        return part(view_.try_child(name, where));
-    }
-    /// Returns the slice of a child of a struct or sparse union that belongs to the items of this column.
-    ///
-    /// \param i      index in [0, child_count())
-    /// \param where  source location of the caller
-    /// \return       slice; `try_field` returns the slice or the error
-    /// \throws error  errc::out_of_range: no such child;  argument: a column of another type
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column field(int i, std::source_location where = std::source_location::current()) const {
-        return {owner_, view_.field(i, where)};
-    }
-#endif
-    [[nodiscard]] result<column> try_field(int i, std::source_location where = std::source_location::current()) const {
-        return part(view_.try_field(i, where));
-    }
-    /// Overload for the first child with a name.
-    ///
-    /// \param name   name
-    /// \param where  source location of the caller
-    /// \return       slice; `try_field` returns the slice or the error
-    /// \throws error  errc::argument: no such child, or a column of another type
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column field(std::string_view name,
-                               std::source_location where = std::source_location::current()) const {
-        return {owner_, view_.field(name, where)};
-    }
-#endif
-    [[nodiscard]] result<column> try_field(std::string_view name,
-                                           std::source_location where = std::source_location::current()) const {
-        return part(view_.try_field(name, where));
-    }
     [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
-    /// Returns the values of a dictionary-encoded column.
-    ///
-    /// \param where  source location of the caller
-    /// \return       values; `try_dictionary` returns the values or the error
-    /// \throws error  errc::argument: not dictionary-encoded
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column dictionary(std::source_location where = std::source_location::current()) const {
-        return {owner_, view_.dictionary(where)};
-    }
-#endif
-    [[nodiscard]] result<column> try_dictionary(std::source_location where = std::source_location::current()) const {
-        return part(view_.try_dictionary(where));
-    }
-    /// Returns a slice, which shares the buffers.
-    ///
-    /// \param begin   index of the first item
-    /// \param length  number of items
-    /// \param where   source location of the caller
-    /// \return        slice; `try_slice` returns the slice or the error
-    /// \throws error  errc::out_of_range: items outside of the column
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column slice(std::int64_t begin, std::int64_t length,
-                               std::source_location where = std::source_location::current()) const {
-        return {owner_, view_.slice(begin, length, where)};
-    }
-#endif
-    [[nodiscard]] result<column> try_slice(std::int64_t begin, std::int64_t length,
-                                           std::source_location where = std::source_location::current()) const {
-        return part(view_.try_slice(begin, length, where));
-    }
 
     /// Returns the items as a range of std::optional<T>, which keeps the memory alive; see column_values.
     ///
@@ -239,11 +134,10 @@ class column {
 
    private:
     friend struct detail::column_access;
+    friend class column_interface<column>;
     column(std::shared_ptr<void const> owner, column_view view) noexcept : owner_{std::move(owner)}, view_{view} {}
-    [[nodiscard]] result<column> part(result<column_view> const& view) const {
-        if (!view) return view.error();
-        return column{owner_, *view};
-    }
+    [[nodiscard]] column_view const& viewed() const noexcept { return view_; }
+    [[nodiscard]] column part(column_view const& c) const noexcept { return {owner_, c}; }
 
     std::shared_ptr<void const> owner_;
     column_view view_;

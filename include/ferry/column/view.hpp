@@ -53,10 +53,140 @@ struct column_node {
 
 }  // namespace detail
 
+/// The parts of a column: members that column, whose parts keep the memory alive, and column_view have in common.
+///
+/// \tparam Self  column or column_view
+template <class Self>
+class column_interface {
+   public:
+    /// Returns the number of items that are null: of a dictionary-encoded column the null indices. Unions and run-end
+    /// encoded columns have no validity and return 0. An unknown count is computed, and stored if this is not a slice.
+    ///
+    /// \param where  source location of the caller
+    /// \return       number of nulls; `try_null_count` returns the number or the error
+    /// \throws error  errc::not_accessible: the count is unknown and the host cannot read the validity
+#if FERRY_HAS_EXCEPTIONS
+    [[nodiscard]] std::int64_t null_count(std::source_location where = std::source_location::current()) const {
+        return detail::count_nulls(self().viewed(), {null_count_api, where});
+    }
+#endif
+    [[nodiscard]] result<std::int64_t> try_null_count(
+        std::source_location where = std::source_location::current()) const {
+        return detail::attempt<std::int64_t>(
+            null_count_api, where, [&](detail::reporter r) { return detail::count_nulls(self().viewed(), r); });
+    }
+    /// Returns a child, to which the offset is not applied.
+    ///
+    /// \param i      index in [0, child_count())
+    /// \param where  source location of the caller
+    /// \return       child; `try_child` returns the child or the error
+    /// \throws error  errc::out_of_range: no such child
+#if FERRY_HAS_EXCEPTIONS
+    [[nodiscard]] Self child(int i, std::source_location where = std::source_location::current()) const {
+        return self().part(self().viewed().find_child(i, detail::reporter{child_api, where}));
+    }
+#endif
+    [[nodiscard]] result<Self> try_child(int i, std::source_location where = std::source_location::current()) const {
+        return detail::attempt<Self>(child_api, where,
+                                     [&](detail::reporter r) { return self().part(self().viewed().find_child(i, r)); });
+    }
+    /// Returns the first child with a name.
+    ///
+    /// \param name   name
+    /// \param where  source location of the caller
+    /// \return       child; `try_child` returns the child or the error
+    /// \throws error  errc::argument: no such child
+#if FERRY_HAS_EXCEPTIONS
+    [[nodiscard]] Self child(std::string_view name,
+                             std::source_location where = std::source_location::current()) const {
+        return self().part(self().viewed().find_child(name, detail::reporter{child_api, where}));
+    }
+#endif
+    [[nodiscard]] result<Self> try_child(std::string_view name,
+                                         std::source_location where = std::source_location::current()) const {
+        return detail::attempt<Self>(
+            child_api, where, [&](detail::reporter r) { return self().part(self().viewed().find_child(name, r)); });
+    }
+    /// Returns the values of a dictionary-encoded column.
+    ///
+    /// \param where  source location of the caller
+    /// \return       values; `try_dictionary` returns the values or the error
+    /// \throws error  errc::argument: not dictionary-encoded
+#if FERRY_HAS_EXCEPTIONS
+    [[nodiscard]] Self dictionary(std::source_location where = std::source_location::current()) const {
+        return self().part(self().viewed().find_dictionary(detail::reporter{dictionary_api, where}));
+    }
+#endif
+    [[nodiscard]] result<Self> try_dictionary(std::source_location where = std::source_location::current()) const {
+        return detail::attempt<Self>(
+            dictionary_api, where, [&](detail::reporter r) { return self().part(self().viewed().find_dictionary(r)); });
+    }
+
+    /// Returns a slice, which shares the buffers.
+    ///
+    /// \param begin   index of the first item
+    /// \param length  number of items
+    /// \param where   source location of the caller
+    /// \return        slice; `try_slice` returns the slice or the error
+    /// \throws error  errc::out_of_range: items outside of the column
+#if FERRY_HAS_EXCEPTIONS
+    [[nodiscard]] Self slice(std::int64_t begin, std::int64_t length,
+                             std::source_location where = std::source_location::current()) const {
+        return self().part(self().viewed().find_slice(begin, length, detail::reporter{slice_api, where}));
+    }
+#endif
+    [[nodiscard]] result<Self> try_slice(std::int64_t begin, std::int64_t length,
+                                         std::source_location where = std::source_location::current()) const {
+        return detail::attempt<Self>(slice_api, where, [&](detail::reporter r) {
+            return self().part(self().viewed().find_slice(begin, length, r));
+        });
+    }
+    /// Returns the slice of a child of a struct or sparse union that belongs to the items of this column.
+    ///
+    /// \param i      index in [0, child_count())
+    /// \param where  source location of the caller
+    /// \return       slice; `try_field` returns the slice or the error
+    /// \throws error  errc::out_of_range: no such child;  argument: a column of another type
+#if FERRY_HAS_EXCEPTIONS
+    [[nodiscard]] Self field(int i, std::source_location where = std::source_location::current()) const {
+        return self().part(self().viewed().find_field(i, detail::reporter{field_api, where}));
+    }
+#endif
+    [[nodiscard]] result<Self> try_field(int i, std::source_location where = std::source_location::current()) const {
+        return detail::attempt<Self>(field_api, where,
+                                     [&](detail::reporter r) { return self().part(self().viewed().find_field(i, r)); });
+    }
+    /// Overload for the first child with a name.
+    ///
+    /// \param name   name
+    /// \param where  source location of the caller
+    /// \return       slice; `try_field` returns the slice or the error
+    /// \throws error  errc::argument: no such child, or a column of another type
+#if FERRY_HAS_EXCEPTIONS
+    [[nodiscard]] Self field(std::string_view name,
+                             std::source_location where = std::source_location::current()) const {
+        return self().part(self().viewed().find_field(name, detail::reporter{field_api, where}));
+    }
+#endif
+    [[nodiscard]] result<Self> try_field(std::string_view name,
+                                         std::source_location where = std::source_location::current()) const {
+        return detail::attempt<Self>(
+            field_api, where, [&](detail::reporter r) { return self().part(self().viewed().find_field(name, r)); });
+    }
+
+   private:
+    friend Self;
+    column_interface() = default;
+    [[nodiscard]] Self const& self() const noexcept { return static_cast<Self const&>(*this); }
+    static constexpr char const *child_api = "ferry::column::child", *dictionary_api = "ferry::column::dictionary",
+                                *slice_api = "ferry::column::slice", *field_api = "ferry::column::field",
+                                *null_count_api = "ferry::column::null_count";
+};
+
 /// A non-owning view of a column, three words in size. Valid while a column of its tree exists. Immutable; any number
 /// of threads may read it. The offset, in items, applies to validity, data and offsets. It does not apply to children:
 /// see `field`.
-class column_view {
+class column_view : public column_interface<column_view> {
    public:
     /// An empty column of type null.
     column_view() noexcept : node_{&nothing()} {}
@@ -88,101 +218,7 @@ class column_view {
     [[nodiscard]] column_layout layout() const noexcept { return layout_of(node_->type); }
 
     [[nodiscard]] int child_count() const noexcept { return static_cast<int>(node_->children.size()); }
-    /// Returns a child, to which the offset is not applied.
-    ///
-    /// \param i      index in [0, child_count())
-    /// \param where  source location of the caller
-    /// \return       child; `try_child` returns the child or the error
-    /// \throws error  errc::out_of_range: no such child
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column_view child(int i, std::source_location where = std::source_location::current()) const {
-        return child(i, detail::reporter{child_api, where});
-    }
-#endif
-    [[nodiscard]] result<column_view> try_child(int i,
-                                                std::source_location where = std::source_location::current()) const {
-        return attempt(child_api, where, [&](detail::reporter r) { return child(i, r); });
-    }
-    /// Returns the first child with a name.
-    ///
-    /// \param name   name
-    /// \param where  source location of the caller
-    /// \return       child; `try_child` returns the child or the error
-    /// \throws error  errc::argument: no such child
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column_view child(std::string_view name,
-                                    std::source_location where = std::source_location::current()) const {
-        return child(name, detail::reporter{child_api, where});
-    }
-#endif
-    [[nodiscard]] result<column_view> try_child(std::string_view name,
-                                                std::source_location where = std::source_location::current()) const {
-        return attempt(child_api, where, [&](detail::reporter r) { return child(name, r); });
-    }
     [[nodiscard]] bool has_dictionary() const noexcept { return node_->dictionary != nullptr; }
-    /// Returns the values of a dictionary-encoded column.
-    ///
-    /// \param where  source location of the caller
-    /// \return       values; `try_dictionary` returns the values or the error
-    /// \throws error  errc::argument: not dictionary-encoded
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column_view dictionary(std::source_location where = std::source_location::current()) const {
-        return dictionary(detail::reporter{dictionary_api, where});
-    }
-#endif
-    [[nodiscard]] result<column_view> try_dictionary(
-        std::source_location where = std::source_location::current()) const {
-        return attempt(dictionary_api, where, [&](detail::reporter r) { return dictionary(r); });
-    }
-
-    /// Returns a slice, which shares the buffers.
-    ///
-    /// \param begin   index of the first item
-    /// \param length  number of items
-    /// \param where   source location of the caller
-    /// \return        slice; `try_slice` returns the slice or the error
-    /// \throws error  errc::out_of_range: items outside of the column
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column_view slice(std::int64_t begin, std::int64_t length,
-                                    std::source_location where = std::source_location::current()) const {
-        return slice(begin, length, detail::reporter{slice_api, where});
-    }
-#endif
-    [[nodiscard]] result<column_view> try_slice(std::int64_t begin, std::int64_t length,
-                                                std::source_location where = std::source_location::current()) const {
-        return attempt(slice_api, where, [&](detail::reporter r) { return slice(begin, length, r); });
-    }
-    /// Returns the slice of a child of a struct or sparse union that belongs to the items of this column.
-    ///
-    /// \param i      index in [0, child_count())
-    /// \param where  source location of the caller
-    /// \return       slice; `try_field` returns the slice or the error
-    /// \throws error  errc::out_of_range: no such child;  argument: a column of another type
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column_view field(int i, std::source_location where = std::source_location::current()) const {
-        return field(i, detail::reporter{field_api, where});
-    }
-#endif
-    [[nodiscard]] result<column_view> try_field(int i,
-                                                std::source_location where = std::source_location::current()) const {
-        return attempt(field_api, where, [&](detail::reporter r) { return field(i, r); });
-    }
-    /// Overload for the first child with a name.
-    ///
-    /// \param name   name
-    /// \param where  source location of the caller
-    /// \return       slice; `try_field` returns the slice or the error
-    /// \throws error  errc::argument: no such child, or a column of another type
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] column_view field(std::string_view name,
-                                    std::source_location where = std::source_location::current()) const {
-        return field(name, detail::reporter{field_api, where});
-    }
-#endif
-    [[nodiscard]] result<column_view> try_field(std::string_view name,
-                                                std::source_location where = std::source_location::current()) const {
-        return attempt(field_api, where, [&](detail::reporter r) { return field(name, r); });
-    }
 
     /// \return  a bit for each item; all set if the column has no validity. In device memory the bits must not be read
     [[nodiscard]] bitmap_view validity() const noexcept {
@@ -199,22 +235,6 @@ class column_view {
         if (type().id == type_id::null) return length_;
         if (is_without_nulls()) return 0;
         return is_whole() ? node_->null_count.load(std::memory_order_relaxed) : -1;
-    }
-    /// Returns the number of items that are null: of a dictionary-encoded column the null indices. Unions and run-end
-    /// encoded columns have no validity and return 0. An unknown count is computed, and stored if this is not a slice.
-    ///
-    /// \param where  source location of the caller
-    /// \return       number of nulls; `try_null_count` returns the number or the error
-    /// \throws error  errc::not_accessible: the count is unknown and the host cannot read the validity
-#if FERRY_HAS_EXCEPTIONS
-    [[nodiscard]] std::int64_t null_count(std::source_location where = std::source_location::current()) const {
-        return detail::count_nulls(*this, {null_count_api, where});
-    }
-#endif
-    [[nodiscard]] result<std::int64_t> try_null_count(
-        std::source_location where = std::source_location::current()) const {
-        return detail::attempt<std::int64_t>(null_count_api, where,
-                                             [&](detail::reporter r) { return detail::count_nulls(*this, r); });
     }
 
     /// Returns the items as a range of std::optional<T>, valid as long as the view. Defined in column/values.hpp; see
@@ -257,26 +277,22 @@ class column_view {
     [[nodiscard]] bool is_whole() const noexcept { return offset_ == node_->offset && length_ == node_->length; }
 
    private:
+    template <class>
+    friend class column_interface;
+    [[nodiscard]] column_view const& viewed() const noexcept { return *this; }
+    [[nodiscard]] static column_view part(column_view const& c) noexcept { return c; }
     [[nodiscard]] static detail::column_node const& nothing() noexcept {
         static detail::column_node const one;
         return one;
     }
-    static constexpr char const *child_api = "ferry::column::child", *dictionary_api = "ferry::column::dictionary",
-                                *slice_api = "ferry::column::slice", *field_api = "ferry::column::field",
-                                *null_count_api = "ferry::column::null_count";
-
-    template <class F>
-    [[nodiscard]] static result<column_view> attempt(char const* api, std::source_location where, F f) {
-        return detail::attempt<column_view>(api, where, f);
-    }
     // After an error they return any view.
-    [[nodiscard]] column_view child(int i, detail::reporter r) const {
+    [[nodiscard]] column_view find_child(int i, detail::reporter r) const {
         if (i >= 0 && i < child_count()) return node_->children[static_cast<std::size_t>(i)];
         static_cast<void>(report(r, errc::out_of_range,
                                  message{"child "} << i << " is out of range: child_count() is " << child_count()));
         return *this;
     }
-    [[nodiscard]] column_view child(std::string_view name, detail::reporter r) const {
+    [[nodiscard]] column_view find_child(std::string_view name, detail::reporter r) const {
         for (auto const& child : node_->children)
             if (child.name == name) return child;
         message text{"the column has no child `"};
@@ -284,13 +300,13 @@ class column_view {
         static_cast<void>(report(r, errc::argument, text << "`"));
         return *this;
     }
-    [[nodiscard]] column_view dictionary(detail::reporter r) const {
+    [[nodiscard]] column_view find_dictionary(detail::reporter r) const {
         if (has_dictionary()) return *node_->dictionary;
         static_cast<void>(
             report(r, errc::argument, "the column is not dictionary-encoded: check has_dictionary() first"));
         return *this;
     }
-    [[nodiscard]] column_view slice(std::int64_t begin, std::int64_t length, detail::reporter r) const {
+    [[nodiscard]] column_view find_slice(std::int64_t begin, std::int64_t length, detail::reporter r) const {
         if (begin >= 0 && length >= 0 && begin <= length_ && length <= length_ - begin)
             return {*node_, offset_ + begin, length};
         static_cast<void>(report(r, errc::out_of_range,
@@ -298,12 +314,12 @@ class column_view {
                                                    << " are out of range: length() is " << length_));
         return *this;
     }
-    [[nodiscard]] column_view field(auto const& which, detail::reporter r) const {
+    [[nodiscard]] column_view find_field(auto const& which, detail::reporter r) const {
         if (type().id != type_id::structure && type().id != type_id::sparse_union)
             static_cast<void>(report(r, errc::argument,
                                      message{"expected a struct or sparse union, got a column of format "}
                                          << name_of_format().c_str() << ": use child()"));
-        return child(which, r).slice(offset_, length_, r);
+        return find_child(which, r).find_slice(offset_, length_, r);
     }
 
     detail::column_node const* node_;
