@@ -92,6 +92,9 @@ class column : public column_interface<column> {
     /// no work may be pending, and the copy is complete on return. The new column keeps the source of a queued copy
     /// alive. Synchronise other work that uses the new column before it is destroyed.
     ///
+    /// A struct whose children are on different devices is moved child by child: the host waits for `on`, and the copy
+    /// is complete on return.
+    ///
     /// \param place  device, whose memory the back end allocates, or memory space
     /// \param b      back end that allocates, copies and waits
     /// \param on     stream on which the column is ready

@@ -196,7 +196,8 @@ struct column_move {
     }
 
    private:
-    /// Moves the children of a struct, which are on different devices, one by one.
+    /// Moves the children of a struct, which are on different devices, one by one. `on` may be a stream of one of them:
+    /// copies of the others cannot run there.
     template <class BackEnd>
     [[nodiscard]] static column move_children(column const& c, Where const& place, BackEnd& b, stream_token on,
                                               std::source_location where) {
@@ -206,7 +207,15 @@ struct column_move {
                 c.view(), "of columns on several devices only structs without nulls are moved: move each child",
                 {api, where}));
         std::vector<column> moved;
-        for (int i = 0; i < c.child_count(); ++i) moved.push_back(run(c.field(i, where), place, b, on, where));
+        for (int i = 0; i < c.child_count(); ++i) {
+            auto const child = c.field(i, where);
+            bool const is_mixed = child.view().node().is_mixed;
+            if (!is_mixed && on.names_stream() && child.device().type != device_type::cpu) {
+                static_cast<void>(check_support(b, child.device(), {api, where}));
+                b.wait(on.on_device(child.device()));  // mutant: column_children_wait
+            }
+            moved.push_back(run(child, place, b, is_mixed ? on : stream_token{}, where));
+        }
         return join({.name = c.name(), .flags = c.view().flags(), .metadata = c.view().metadata()}, moved,
                     {api, where});
     }
