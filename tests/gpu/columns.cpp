@@ -1,6 +1,7 @@
 // Columns between the host and a GPU: every type, by the plain back end and by the copier, and into memory of every
 // kind.
 #include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/ipc.hpp>
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -123,6 +126,82 @@ TEST_CASE("a table of 1000 columns, with one allocation or one for each column, 
         CHECK(text_of(other.hear()) == expected);
         stream.finish();
         CHECK_GATED(!closed.was_forced());
+    }
+    auto const left = other.usage();
+    CHECK(left.opened == left.closed);
+    CHECK(session.collect(support::patience) == 0);
+}
+
+namespace {
+
+/// 50 integers, each byte of which is `value`.
+column integers(int value) {
+    auto const owner = std::make_shared<std::vector<std::byte>>(200, static_cast<std::byte>(value));
+    ferry::column_buffer const buffers[] = {{}, {owner->data(), 200}};
+    return ferry::make_column({.format = "i", .name = "y", .length = 50, .buffers = buffers}, owner);
+}
+
+}  // namespace
+
+TEST_CASE("two GPUs: a table with a part on each is shared without a copy, and attached on each or on one") {
+    if (gpus() < 2) {
+        MESSAGE("SKIPPED: needs two GPUs");
+        return;
+    }
+    constexpr ferry::device gpu1{ferry::device_type::cuda, 1};
+    cuda::shareable b{cuda::system};
+    ferry::ipc::session session;
+    importer other;
+    column_maker maker{78};
+    auto const h = ferry::compact(maker.make("u", 50, 2), ferry::ipc::shared_space{session});
+    auto const x = maker.make("+l", 50, 2), y = integers(0);
+    test_stream const zero;
+    on_device const there{1};
+    load_kernels();
+    test_stream const one;
+    column const children[] = {x.to(cuda::device_space{0}, cuda::system, zero.token()), h,
+                               y.to(cuda::device_space{1}, cuda::system, one.token())};
+    zero.finish();
+    one.finish();
+    auto const t = ferry::make_struct(children, "t");
+    CHECK(t.child(2).device() == gpu1);
+    auto const data = children[2].view().buffers()[1];
+    auto const expected = [&](int value) {
+        column const parts[] = {x, h, integers(value)};
+        std::string text;
+        for (auto const& row : support::shown(ferry::make_struct(parts))) text += row + '\n';
+        return text;
+    };
+    auto const check = [&](ferry::stream_token ready_on, cudaStream_t writer, int value, std::int32_t device,
+                           char const* devices) {
+        INFO(value);
+        gate closed{writer};
+        must(cudaMemsetAsync(const_cast<void*>(data.data), value, 200, writer));
+        if (writer == one.get()) cuda::order(one.token(), zero.token());
+        auto const s =
+            ferry::ipc::share(t, {.session = &session, .copy = ferry::copy_policy::never, .ready_on = ready_on}, b);
+        CHECK_FALSE(s.copied());
+        auto const attached = other.attach_columns(ferry::wire::to_bytes(s.descriptor()), device);
+        REQUIRE_MESSAGE(attached.code == ferry::errc::ok, text_of(attached));
+        CHECK(text_of(attached) == devices);
+        other.begin(order_of_work::rows);
+        ::usleep(20'000);
+        CHECK_GATED(!closed.is_open());
+        closed.open();
+        CHECK(text_of(other.hear()) == expected(value));
+        must(cudaStreamSynchronize(writer));
+        CHECK_GATED(!closed.was_forced());
+    };
+    check(zero.token(), one.get(), 0x11, -1, "cuda:0 cpu:0 cuda:1 ");
+    check(zero.token(), one.get(), 0x22, 0, "cuda:0 cpu:0 cuda:0 ");
+    check(zero.token(), one.get(), 0x33, 1, "cuda:1 cpu:0 cuda:1 ");
+    check(ferry::stream_token::cuda_per_thread_default(), cudaStreamPerThread, 0x44, -1, "cuda:0 cpu:0 cuda:1 ");
+    {
+        auto const s = ferry::ipc::share(
+            t, {.session = &session, .copy = ferry::copy_policy::always, .ready_on = zero.token()}, b);
+        CHECK(s.copied().buffers.size() > 3);
+        CHECK(text_of(other.attach_columns(ferry::wire::to_bytes(s.descriptor()))) == "cuda:0 cpu:0 cuda:1 ");
+        CHECK(text_of(other.tell(order_of_work::rows)) == expected(0x44));
     }
     auto const left = other.usage();
     CHECK(left.opened == left.closed);

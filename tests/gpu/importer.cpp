@@ -412,7 +412,13 @@ struct state {
                 start(std::max(o.device, 0));
                 columns.emplace(ferry::ipc::attach_column(
                     o.descriptor, {.session = &session, .stream = on(), .device = o.where()}, back_end));
-                return {};
+                std::string text;
+                for (int i = 0; i < columns->child_count(); ++i) {
+                    auto const d = columns->child(i).device();
+                    text += std::string{ferry::name(d.type)} + ':' + std::to_string(d.id) + ' ';
+                }
+                auto const* const p = reinterpret_cast<std::byte const*>(text.data());
+                return {p, p + text.size()};
             }
             case rows: {
                 std::string text;

@@ -29,7 +29,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// used are left out where that is possible without reading offsets: `compact` a small slice of text or lists first.
 ///
 /// The children of a struct may be on different devices (`make_struct`); each is shared on its device. `ready_on` then
-/// covers all of them: a stream handle, or the default stream of each device.
+/// covers all of them: a stream handle, or the default stream of each device. The host waits for a handle if memory
+/// must be copied.
 ///
 /// Importers map host memory without write access; for CUDA memory this is advisory. Any process of this user can
 /// attach until the share is closed. Copies are complete on return; importers wait for the other work on `ready_on`.

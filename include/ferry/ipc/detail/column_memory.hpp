@@ -28,16 +28,23 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 template <class BackEnd>
 class column_memory {
    public:
-    column_memory(std::shared_ptr<session_state> session, copy_policy copy, bool freeze, stream_token on, BackEnd& b,
-                  std::source_location where)
+    column_memory(std::shared_ptr<session_state> session, copy_policy copy, bool freeze, stream_token on, bool is_mixed,
+                  BackEnd& b, std::source_location where)
         : session_{std::move(session)},
           me_{begin_sharing(*session_, where)},
           copy_{copy},
           freeze_{freeze},
           on_{on},
+          is_mixed_{is_mixed},
           b_{b},
           where_{where} {}
 
+    /// The stream of copies on a device. A handle is a stream of one device: for a column on several, the host waits.
+    [[nodiscard]] stream_token copies_on(ferry::device place) {
+        if (!is_mixed_ || on_.is_default() || !on_.names_stream()) return on_.on_device(place);
+        if (!std::exchange(has_waited_, true)) b_.wait(on_);  // mutant: ipc_column_copies_wait
+        return {};
+    }
     /// Finds the memory of a buffer on `place`; -1 bytes: up to the end of its allocation. `name()` names the buffer.
     /// Returns null, or the reason why other processes cannot open it.
     template <class Name>
@@ -163,7 +170,7 @@ class column_memory {
             fresh.end_writes(true);
             known = &keep(std::move(fresh), place);
         } else if constexpr (handle_back_end<BackEnd>) {
-            auto const on = on_.on_device(place);
+            auto const on = copies_on(place);
             auto memory = b_.allocate_exportable(place, total, on);
             auto* const to = static_cast<std::byte*>(static_cast<void*>(memory.data()));
             ferry::detail::stream_memory_guard behind{b_, on, place};
@@ -216,6 +223,7 @@ class column_memory {
     copy_policy copy_;
     bool freeze_;
     stream_token on_;
+    bool is_mixed_, has_waited_ = false;
     BackEnd& b_;
     std::source_location where_;
     std::vector<new_share> parts_{};

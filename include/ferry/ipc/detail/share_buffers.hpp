@@ -25,9 +25,8 @@ class column_sharing {
     column_sharing(column const& c, std::shared_ptr<session_state> session, copy_policy copy, bool freeze,
                    stream_token on, BackEnd& b, std::source_location where)
         : column_{c},
-          memory_{std::move(session), copy, freeze, on, b, where},
+          memory_{std::move(session), copy, freeze, on, c.view().node().is_mixed, b, where},
           copy_{copy},
-          on_{on},
           b_{b},
           where_{where},
           is_missing_{copy == copy_policy::always} {}
@@ -85,8 +84,8 @@ class column_sharing {
         auto used = ferry::detail::used_bytes(c, i, unused);
         if (!is_cut_ && b.bytes >= 0) used = {static_cast<std::byte const*>(b.data), b.bytes};
         auto const read_end = [&] {
-            static_cast<void>(
-                ferry::detail::read_end(c, i, path, b_, on_.on_device(place), used.bytes, {share_api, where_}));
+            auto const on = place.type == device_type::cpu ? stream_token{} : memory_.copies_on(place);
+            static_cast<void>(ferry::detail::read_end(c, i, path, b_, on, used.bytes, {share_api, where_}));
         };
         // A device's offsets are read only when they must be; otherwise the data may go to the end of its allocation.
         bool const is_offset_data = kind == buffer_kind::bytes && !is_variadic && c.length() != 0;
@@ -111,7 +110,6 @@ class column_sharing {
     column const& column_;
     column_memory<BackEnd> memory_;
     copy_policy copy_;
-    stream_token on_;
     BackEnd& b_;
     std::source_location where_;
     bool is_missing_, is_cut_ = false;
