@@ -84,16 +84,13 @@ class column : public column_interface<column> {
     /// byte on, so that its offset is below 8; runs are not cut. Requires #include <ferry/column/to.hpp>.
     ///
     /// From host memory one transfer copies everything, through a staging buffer; from a device one for each buffer, or
-    /// one for all if the column has one allocation (made by `to` or `compact`, or attached). No value is read, except
-    /// the last offset of text whose size is not known.
+    /// one for all if the column has one allocation. Only the last offset of text of unknown size is read.
     ///
     /// The copy in host, pinned or managed memory is complete on return. In device memory it is complete when `on` has
     /// run the queued work; the function blocks only to read pinned or managed memory, or an offset. Without a stream
     /// no work may be pending, and the copy is complete on return. The new column keeps the source of a queued copy
-    /// alive. Synchronise other work that uses the new column before it is destroyed.
-    ///
-    /// A struct whose children are on different devices is moved child by child: the host waits for `on`, and the copy
-    /// is complete on return.
+    /// alive. Synchronise other work that uses the new column before it is destroyed. A struct with children on several
+    /// devices is moved child by child: the host waits for `on`, and the copy is complete on return.
     ///
     /// \param place  device, whose memory the back end allocates, or memory space
     /// \param b      back end that allocates, copies and waits
