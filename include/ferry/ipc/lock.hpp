@@ -18,17 +18,22 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
     return static_cast<off_t>(first | (id & (first - 1)));
 }
 
+[[nodiscard]] inline struct flock lock_of(off_t at, off_t count, short type) noexcept {
+    struct flock l = {};
+    l.l_type = type;
+    l.l_whence = SEEK_SET;
+    l.l_start = at;
+    l.l_len = count;
+    return l;
+}
+
 /// Locks one byte for an open file description, or unlocks it. Never waits.
 /// \param file  any descriptor of it
 /// \param type  F_WRLCK, F_RDLCK or F_UNLCK
 /// \param at    the byte
 /// \return      false when another description has a conflicting lock
 inline bool lock(int file, short type, off_t at) noexcept {
-    struct flock l = {};
-    l.l_type = type;
-    l.l_whence = SEEK_SET;
-    l.l_start = at;
-    l.l_len = 1;
+    auto const l = lock_of(at, 1, type);
     return ::fcntl(file, F_OFD_SETLK, &l) == 0;
 }
 
@@ -37,11 +42,7 @@ inline bool lock(int file, short type, off_t at) noexcept {
 /// \param at     the first byte
 /// \param count  number of bytes
 [[nodiscard]] inline bool is_locked(int file, off_t at, off_t count = 1) noexcept {
-    struct flock l = {};
-    l.l_type = F_WRLCK;
-    l.l_whence = SEEK_SET;
-    l.l_start = at;
-    l.l_len = count;
+    auto l = lock_of(at, count, F_WRLCK);
     return ::fcntl(file, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 }
 
@@ -50,11 +51,7 @@ inline bool lock(int file, short type, off_t at) noexcept {
 /// \param at     the first byte
 /// \param count  number of bytes
 [[nodiscard]] inline std::uint64_t count_locked(int file, off_t at, off_t count) noexcept {
-    struct flock l = {};
-    l.l_type = F_WRLCK;
-    l.l_whence = SEEK_SET;
-    l.l_start = at;
-    l.l_len = count;
+    auto l = lock_of(at, count, F_WRLCK);
     if (count <= 0 || ::fcntl(file, F_OFD_GETLK, &l) != 0 || l.l_type == F_UNLCK || l.l_start < at) return 0;
     return 1 + count_locked(file, at, l.l_start - at) + count_locked(file, l.l_start + 1, at + count - l.l_start - 1);
 }

@@ -36,7 +36,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// Options of a server: the permitted users, and limits.
 struct server_options {
     std::vector<uid_t> allow{};  ///< user IDs that may attach; empty: that of this process. Applies to root as well
-    mode_t mode = 0600;  ///< of the socket; 0660 admits its group, which must have access to the directory
+    mode_t mode = 0600;          ///< of the socket; 0660 admits its group, which must have access to the directory
     exporter_limits limits{};
 };
 
@@ -89,24 +89,20 @@ class server {
         // no close.
         auto const known = fds_.find(buffer);
         bool const kept = known != fds_.end() && known->second.size() == fds.size() && machine_.is_held(buffer);
-        bool const is_changed = !kept && !machine_.is_published(buffer) && !machine_.is_read(buffer);
-        std::vector<unique_fd> other;
-        if (is_changed) {
-            other.reserve(fds.size());
+        std::map<std::uint64_t, std::vector<unique_fd>> fresh;  // no allocation fails after the publication
+        if (!kept) {
+            auto& copies = fresh[buffer];
+            copies.reserve(fds.size());
             for (int const fd : fds) {
-                other.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-                if (!other.back()) fail_system(api, "duplicating a file descriptor");
+                copies.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+                if (!copies.back()) fail_system(api, "duplicating a file descriptor");
             }
-            fds_[buffer].swap(other);
         }
-        std::uint64_t generation = 0;
-        try {
-            generation = machine_.publish(name, buffer, {descriptor.begin(), descriptor.end()},
-                                          static_cast<std::uint8_t>(fds.size()), now());
-        } catch (...) {  // restores the previous state
-            if (is_changed && known == fds_.end()) fds_.erase(buffer);
-            else if (is_changed) fds_[buffer].swap(other);
-            throw;
+        auto const generation = machine_.publish(name, buffer, {descriptor.begin(), descriptor.end()},
+                                                 static_cast<std::uint8_t>(fds.size()), now());
+        if (!kept) {
+            fds_.erase(buffer);
+            fds_.merge(fresh);
         }
         carry_out();
         return generation;
@@ -223,28 +219,24 @@ class server {
                 turn(left);
                 lock.lock();
             }
-            stop_ = true;
-            wake();
-            auto const ending = std::move(thread_);
-            lock.unlock();
-            if (ending) ending->join();
-            lock.lock();
+            end_thread(lock);
             hang_up_idle();
             return machine_.is_idle();
         } catch (...) {  // no memory for the messages: the thread ends nevertheless
-            end_thread();
+            std::unique_lock lock{mutex_};
+            end_thread(lock);
             return false;
         }
     }
 
    private:
-    void end_thread() noexcept {
-        std::unique_lock lock{mutex_};
+    void end_thread(std::unique_lock<std::mutex>& lock) noexcept {
         stop_ = true;
         wake();
         auto const ending = std::move(thread_);
         lock.unlock();
         if (ending) ending->join();
+        lock.lock();
     }
     struct outgoing {
         std::vector<std::byte> bytes;

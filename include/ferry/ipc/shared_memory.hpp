@@ -33,22 +33,6 @@ namespace detail {
 /// Reports the error of a system call. ENOENT: the exporter has closed the share, or has ended.
 [[noreturn]] FERRY_COLD inline void fail_system(int number, char const* call, std::string const& name, char const* api,
                                                 std::source_location where) {
-    auto const code = [&] {
-        switch (number) {
-            case ENOENT: return errc::exporter_gone;
-            case EACCES:
-            case EPERM:
-            case ELOOP: return errc::permission;
-            case ENOSPC:
-            case ENOMEM:
-            case EMFILE:
-            case ENFILE:
-            case EFBIG:
-            case EDQUOT: return errc::out_of_memory;
-            case EBADF: return errc::argument;
-            default: return errc::unsupported_platform;
-        }
-    }();
     message text{call};
     bool const is_file = !is_anonymous(name);
     text << " of " << (is_file ? shared_memory_folder.data() : "") << name.c_str() << ": " << std::strerror(number);
@@ -56,7 +40,7 @@ namespace detail {
     if (number == EMFILE || number == ENFILE) text << ": close descriptors, or raise `ulimit -n`";
     if (number == ENOSPC && is_file)
         text << ": make room there, mount it larger, or share anonymous segments (session_options::segments)";
-    fail(code, api, text, where);
+    fail(code_of(number, errc::unsupported_platform), api, text, where);
 }
 
 [[nodiscard]] inline unique_fd reopened(unique_fd const& file, int access, std::string const& name, char const* api,
@@ -213,9 +197,8 @@ class segment {
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
             total > static_cast<std::uint64_t>(facts.st_size))  // mutant: ipc_segment_size
             detail::fail(errc::bad_descriptor, api,
-                         message{"the descriptor states "} << bytes << " bytes, the segment " << name.c_str()
-                                                              << " has " << std::int64_t{facts.st_size}
-                                                              << " with its control page",
+                         message{"the descriptor states "} << bytes << " bytes, the segment " << name.c_str() << " has "
+                                                           << std::int64_t{facts.st_size} << " with its control page",
                          where);
         opened.is_sealed_ = is_anonymous && (seals & detail::no_writers) != 0;
         if (opened.is_sealed_ && mode == access_mode::read_write)

@@ -36,16 +36,14 @@ class shared_space {
         state_->sweep_once();
         auto const id = detail::fresh_id(api, where);
         auto const name = to_string({::geteuid(), shared_memory_device(), me.pid, id, state_->segments()});
-        auto fresh = segment::create(name, bytes != 0 ? bytes : 1, id, where);
-        std::shared_ptr<detail::region> made;
+        auto const made = std::make_shared<detail::region>(name, bytes != 0 ? bytes : 1, id, where);
         try {
-            made = std::make_shared<detail::region>(std::move(fresh), id, access_mode::read_write);
             state_->keep(made, name);
-            return made->memory.data();
         } catch (...) {
-            (made != nullptr ? made->memory : fresh).unlink(name);
+            made->memory.unlink(name);
             throw;
         }
+        return made->memory.data();
     }
     /// Frees memory of this space, and removes its name if this process allocated it. Importers keep their mappings.
     /// \param p  from `allocate`

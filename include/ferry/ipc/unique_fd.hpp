@@ -40,6 +40,33 @@ class unique_fd {
     int fd_ = -1;
 };
 
+/// Returns the error code for a value of errno.
+/// \param number     value of errno
+/// \param otherwise  result for other values than those of a cause that the caller can remove
+[[nodiscard]] inline errc code_of(int number, errc otherwise) noexcept {
+    switch (number) {
+        case EACCES:
+        case EPERM:
+        case ELOOP: return errc::permission;
+        case ENOENT:
+        case ECONNREFUSED:
+        case ECONNRESET:
+        case EPIPE:
+        case ENOTCONN: return errc::exporter_gone;
+        case EMFILE:
+        case ENFILE:
+        case ENOMEM:
+        case ENOBUFS:
+        case ENOSPC:
+        case EFBIG:
+        case EDQUOT: return errc::out_of_memory;
+        case ENOSYS:
+        case EOPNOTSUPP: return errc::unsupported_platform;
+        case EBADF: return errc::argument;
+        default: return otherwise;
+    }
+}
+
 /// Throws the error for a failed system call.
 /// \param api     name of the function that failed
 /// \param what    the operation
@@ -47,25 +74,12 @@ class unique_fd {
 /// \throws error  errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform or
 ///                argument
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
-    errc code = errc::argument;
-    char const* cure = "";
-    switch (number) {
-        case EACCES:
-        case EPERM: code = errc::permission, cure = ": ask as the user that exports, or be let in by it"; break;
-        case ENOENT:
-        case ECONNREFUSED:
-        case ECONNRESET:
-        case EPIPE:
-        case ENOTCONN: code = errc::exporter_gone, cure = ": no exporter serves there; start it again"; break;
-        case EMFILE:
-        case ENFILE: code = errc::out_of_memory, cure = ": close descriptors, or raise `ulimit -n`"; break;
-        case ENOMEM:
-        case ENOBUFS:
-        case ENOSPC: code = errc::out_of_memory; break;
-        case ENOSYS:
-        case EOPNOTSUPP: code = errc::unsupported_platform, cure = ": Linux 5.3 or later is needed"; break;
-        default: break;
-    }
+    auto const code = code_of(number, errc::argument);
+    char const* const cure = number == EMFILE || number == ENFILE ? ": close descriptors, or raise `ulimit -n`"
+                             : code == errc::permission           ? ": ask as the user that exports, or be let in by it"
+                             : code == errc::exporter_gone        ? ": no exporter serves there; start it again"
+                             : code == errc::unsupported_platform ? ": Linux 5.3 or later is needed"
+                                                                  : "";
     char text[128] = {};
     ferry::detail::fail(code, api, ferry::message{} << what << ": " << ::strerror_r(number, text, sizeof text) << cure);
 }

@@ -58,13 +58,7 @@ class new_share {
         auto& s = *made_;
         name_.kind = s.session->segments();
         s.name = to_string(name_);
-        auto fresh = segment::create(s.name, bytes, allocation, where);
-        try {
-            s.where = std::make_shared<region>(std::move(fresh), allocation, access_mode::read_write);
-        } catch (...) {
-            fresh.unlink(s.name);
-            throw;
-        }
+        s.where = std::make_shared<region>(s.name, bytes, allocation, where);
         s.session->regions().add(s.where);
     }
     /// Memory of the host for copies. Returns its first byte.

@@ -20,7 +20,9 @@ class region_map;
 
 /// A segment, and how it is mapped. Leaves its map when it dies.
 struct region {
-    region(segment s, std::uint64_t allocation_id, access_mode m) : memory{std::move(s)}, id{allocation_id}, mode{m} {}
+    region(segment s, std::uint64_t allocation, access_mode m) : memory{std::move(s)}, id{allocation}, mode{m} {}
+    region(std::string const& name, std::uint64_t bytes, std::uint64_t allocation, std::source_location where)
+        : region{segment::create(name, bytes, allocation, where), allocation, access_mode::read_write} {}
     inline ~region();
 
     segment memory;
@@ -29,7 +31,7 @@ struct region {
     std::uint64_t forked_at = forks();
     process_mark locked_by = process_mark::here();  // guarded by the map, like the next one
     enum class use : std::uint8_t { none, writable, sealed, imported } shared_as = use::none;
-    region_map* map = nullptr;                      // outlives it
+    region_map* map = nullptr;  // outlives it
 };
 
 /// Where the regions of a session lie.
@@ -64,8 +66,7 @@ class region_map {
         std::lock_guard const lock{mutex_};
         if (r.shared_as == region::use::imported) return true;
         if (r.shared_as != region::use::writable && is_read_only && !will_be_frozen) r.memory.seal();
-        if (r.shared_as == region::use::none)
-            r.shared_as = is_read_only ? region::use::sealed : region::use::writable;
+        if (r.shared_as == region::use::none) r.shared_as = is_read_only ? region::use::sealed : region::use::writable;
         return is_read_only || r.shared_as == region::use::writable;
     }
     /// Gives the region another name; false when none is left.

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <list>
 #include <map>
 #include <memory>  // see region.hpp
 #include <mutex>   // see region.hpp
@@ -46,10 +47,10 @@ class session_state : public std::enable_shared_from_this<session_state> {
         if (process_.is_here()) return me_;
         bool const is_child{process_};
         me_ = this_process(where);
+        if (is_child) static_cast<void>(new condemned_list{std::move(condemned_)});  // the parent's: never freed here
         process_ = process_mark::here();
         if (is_child) {
             shares_.clear();
-            first_condemned_ = nullptr;  // the parent's: never freed here
             is_swept_ = false;
             lock.unlock();
             imports_.detach();
@@ -85,8 +86,8 @@ class session_state : public std::enable_shared_from_this<session_state> {
         bool const is_removed = withdraw(*s);
         std::lock_guard const lock{mutex_};
         if (s->handles.empty() || !s->control().is_mapped(s->locks())) return is_removed;  // mutant: ipc_condemned
-        s->self = s;
-        s->next_condemned = std::exchange(first_condemned_, s.get());
+        s->place_among_condemned.front() = s;
+        condemned_.splice(condemned_.end(), s->place_among_condemned);
         return is_removed;
     }
     /// Takes back the share, its name, and that the session knows it. False when the name stays.
@@ -149,9 +150,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     /// Open shares, mappings, unused mappings, condemned shares.
     [[nodiscard]] std::array<std::size_t, 4> counts() const noexcept {
         std::lock_guard const lock{mutex_};
-        std::size_t condemned = 0;
-        for (auto const* s = first_condemned_; s != nullptr; s = s->next_condemned) ++condemned;
-        return {shares_.size(), imports_.size(), imports_.unused(), condemned};
+        return {shares_.size(), imports_.size(), imports_.unused(), condemned_.size()};
     }
 
    private:
@@ -162,28 +161,18 @@ class session_state : public std::enable_shared_from_this<session_state> {
     };
 
     std::size_t collect_once() noexcept {
-        share_state* freed = nullptr;
-        std::size_t left = 0;
-        {
-            std::lock_guard const lock{mutex_};
-            if (!process_.is_here()) return 0;
-            for (auto** at = &first_condemned_; *at != nullptr;) {
-                share_state* const one = *at;
-                if (one->control().is_mapped(one->locks())) {  // mutant: ipc_collect
-                    ++left;
-                    at = &one->next_condemned;
-                } else {
-                    *at = one->next_condemned;
-                    one->next_condemned = std::exchange(freed, one);
-                }
-            }
+        condemned_list freed;  // outlives the lock: owners may do anything when they are destroyed
+        std::lock_guard const lock{mutex_};
+        if (!process_.is_here()) return 0;
+        for (auto at = condemned_.begin(); at != condemned_.end();) {
+            auto const one = at++;
+            if (!(*one)->control().is_mapped((*one)->locks()))
+                freed.splice(freed.end(), condemned_, one);  // mutant: ipc_collect
         }
-        while (freed != nullptr) {  // outside: owners may do anything when they die
-            auto* const one = std::exchange(freed, freed->next_condemned);
-            std::shared_ptr<share_state> const last = std::move(one->self);
-        }
-        return left;
+        return condemned_.size();
     }
+
+    using condemned_list = std::list<std::shared_ptr<share_state>>;
 
     segment_kind segments_;
     mutable std::mutex mutex_;
@@ -191,7 +180,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     process_mark process_{};
     bool is_swept_ = false;
     std::map<std::uint64_t, std::weak_ptr<share_state>> shares_;
-    share_state* first_condemned_ = nullptr;
+    condemned_list condemned_;  // keeps this session
     region_map regions_;
     std::map<void const*, allocation, std::less<>> kept_;
     import_cache imports_;  // these two last: their regions leave the map when they die

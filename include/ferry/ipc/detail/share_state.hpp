@@ -10,6 +10,7 @@
 #include <atomic>  // closed by one thread, looked at by others
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>  // see region.hpp
 #include <string>  // see region.hpp
 #include <utility>
@@ -66,8 +67,8 @@ struct share_state {
     std::atomic<bool> is_open = false;
     std::vector<std::shared_ptr<share_state>> others{};  // of a column: the rest of its memories
 
-    std::shared_ptr<share_state> self{};  // while condemned
-    share_state* next_condemned = nullptr;
+    /// An element for the session's list, made in advance, because closing does not fail.
+    std::list<std::shared_ptr<share_state>> place_among_condemned{nullptr};
 
     [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
     [[nodiscard]] int locks() const noexcept { return where->memory.locks(); }
