@@ -42,20 +42,20 @@ def test_frozen_memory_is_a_sealed_copy_that_another_process_attaches_by_its_fil
     assert s.tensor.tolist() == VALUES
 
 
-@pytest.mark.parametrize("who", ["exporter", "importer"])
-def test_a_write_to_frozen_memory_faults_in_every_process(who):
+@pytest.mark.parametrize("process", ["exporter", "importer"])
+def test_a_write_to_frozen_memory_faults_in_every_process(process):
     """Frozen memory cannot be written by any process, not even by its exporter."""
     attached = "x = mt.ipc_attach(s.descriptor, files=s.files) if os.fork() == 0 else sys.exit(os.waitstatus_to_exitcode(os.wait()[1]) + 11)"
     writer = Process(f"""
 import ctypes
 s = mt.ipc_share(mt.arange(3), freeze=True)
-{"x = s.tensor" if who == "exporter" else attached}
+{"x = s.tensor" if process == "exporter" else attached}
 try:
     x.fill(1)
 except ValueError:
     ctypes.memset(x.data_ptr, 1, 1)
 """)
-    writer.end(-signal.SIGSEGV if who == "exporter" else 0)
+    writer.end(-signal.SIGSEGV if process == "exporter" else 0)
 
 
 def test_a_frozen_column_is_sealed_with_its_children():

@@ -166,8 +166,8 @@ class session_state : public std::enable_shared_from_this<session_state> {
         if (!process_.is_here()) return 0;
         for (auto at = condemned_.begin(); at != condemned_.end();) {
             auto const one = at++;
-            if (!(*one)->control().is_mapped((*one)->locks()))
-                freed.splice(freed.end(), condemned_, one);  // mutant: ipc_collect
+            bool const is_mapped = (*one)->control().is_mapped((*one)->locks());  // mutant: ipc_collect
+            if (!is_mapped) freed.splice(freed.end(), condemned_, one);
         }
         return condemned_.size();
     }
