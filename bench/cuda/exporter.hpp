@@ -1,11 +1,13 @@
-// A second process that shares tensors of the GPU, for the rows of attaches.
+// A second process that shares tensors and tables of the GPU, for the rows of attaches.
 #pragma once
 
+#include <ferry/column.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/cuda/space.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/ipc/share.hpp>
+#include <ferry/ipc/share_column.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/wire/binary.hpp>
@@ -16,13 +18,41 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace bench {
 
-/// Made before this process calls CUDA, which forks badly; shares a tensor each time that it is asked for a descriptor,
-/// and holds them all until it is destroyed.
+/// A table of columns of 1000 floats on the GPU, in one allocation or in one for each column.
+struct gpu_table {
+    using memory = ferry::buffer<ferry::cuda::device_space>;
+
+    std::shared_ptr<std::vector<memory>> allocations = std::make_shared<std::vector<memory>>();
+    ferry::column column;
+
+    gpu_table(std::size_t columns, bool is_split) {
+        constexpr std::int64_t rows = 1000, bytes = 4096;
+        for (std::size_t i = 0; i < (is_split ? columns : 1); ++i)
+            allocations->emplace_back(bytes * (is_split ? 1 : columns), ferry::cuda::device_space{0});
+        std::vector<ferry::column_buffer> buffers;
+        for (std::size_t k = 0; k < columns; ++k) {
+            auto* const at = static_cast<std::byte*>(static_cast<void*>((*allocations)[is_split ? k : 0].data()));
+            buffers.push_back({});
+            buffers.push_back({at + (is_split ? 0 : k * bytes), rows * 4});
+        }
+        std::vector<ferry::column_parts> children;
+        for (std::size_t k = 0; k < columns; ++k)
+            children.push_back({.format = "f", .name = "x", .length = rows, .buffers = {&buffers[2 * k], 2}});
+        ferry::column_buffer const none[] = {{}};
+        column = ferry::make_column({.format = "+s", .length = rows, .buffers = none, .children = children},
+                                    allocations, {ferry::device_type::cuda});
+    }
+};
+
+/// Made before this process calls CUDA, which forks badly; shares a tensor or table each time that it is asked for a
+/// descriptor, and holds them all until it is destroyed.
 class exporter {
    public:
     exporter() {
@@ -44,10 +74,12 @@ class exporter {
         waitpid(child_, nullptr, 0);
     }
 
-    /// `has_event`: the tensor is ready on a stream, so that there is an event to wait for.
-    [[nodiscard]] ferry::wire::descriptor descriptor(bool has_event = false) const {
+    /// `what`: a tensor; an `event_tensor`, which is ready on a stream, so that there is an event to wait for; a table
+    /// of 1000 columns, in one allocation or in one for each column.
+    enum kind : char { tensor, event_tensor, table, split_table };
+    [[nodiscard]] ferry::wire::descriptor descriptor(kind what = tensor) const {
         std::uint64_t bytes = 0;
-        if (write(to_, has_event ? "e" : "-", 1) != 1 || !read_all(from_, &bytes, sizeof bytes))
+        if (write(to_, &what, 1) != 1 || !read_all(from_, &bytes, sizeof bytes))
             throw std::runtime_error{"the exporter is gone"};
         std::vector<std::byte> text(bytes);
         if (!read_all(from_, text.data(), text.size())) throw std::runtime_error{"the exporter is gone"};
@@ -65,8 +97,8 @@ class exporter {
     }
 
     static int serve(int to, int from) {
-        char asked = 0;
-        if (!read_all(to, &asked, 1)) return 0;  // nobody wants it
+        kind asked{};
+        if (!read_all(to, &asked, 1)) return 0;  // no descriptor is requested
         try {
             std::int64_t const bytes = 16 << 20;
             ferry::cuda::shareable back_end;
@@ -74,16 +106,20 @@ class exporter {
             ferry::cuda::stream const writes{0};
             std::vector<ferry::ipc::shared> all;
             do {
-                ferry::buffer<ferry::cuda::device_space> memory{static_cast<std::size_t>(bytes),
-                                                                ferry::cuda::device_space{0}};
-                ferry::tensor_view const view{memory.data(),
-                                              ferry::dtype_of<std::uint8_t>,
-                                              ferry::shape_view{&bytes, 1},
-                                              {},
-                                              ferry::device{ferry::device_type::cuda}};
-                ferry::stream_token const ready_on = asked == 'e' ? writes : ferry::already_ready;
-                all.push_back(ferry::ipc::share(ferry::make_managed(std::move(memory), view),
-                                                {.session = &session, .ready_on = ready_on}, back_end));
+                if (asked == table || asked == split_table) {
+                    gpu_table const made{1000, asked == split_table};
+                    all.push_back(ferry::ipc::share(made.column, {.session = &session}, back_end));
+                } else {
+                    gpu_table::memory memory{static_cast<std::size_t>(bytes), ferry::cuda::device_space{0}};
+                    ferry::tensor_view const view{memory.data(),
+                                                  ferry::dtype_of<std::uint8_t>,
+                                                  ferry::shape_view{&bytes, 1},
+                                                  {},
+                                                  ferry::device{ferry::device_type::cuda}};
+                    ferry::stream_token const ready_on = asked == event_tensor ? writes : ferry::already_ready;
+                    all.push_back(ferry::ipc::share(ferry::make_managed(std::move(memory), view),
+                                                    {.session = &session, .ready_on = ready_on}, back_end));
+                }
                 auto const text = ferry::wire::to_bytes(all.back().descriptor());
                 std::uint64_t const length = text.size();
                 if (write(from, &length, sizeof length) != sizeof length) return 1;
