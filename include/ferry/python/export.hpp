@@ -211,11 +211,13 @@ template <class T, class BackEnd>
     static_cast<void>(ferry::detail::check_result(shared, r));
     auto& handle = ferry::detail::unwrapped(shared);
     static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
+    auto const described = view_of(handle);
+    tensor_view const& held = described;
     auto const own = [&]<class Raw>(std::type_identity<Raw>, device to, flags bits, version max) {
-        return ferry::detail::own_shared<Raw, T, true>(handle, to, bits, max, r);
+        return ferry::detail::own_shared<Raw, T, true>(handle, held, to, bits, max, r);
     };
     auto const as = [&]<class Raw>(std::type_identity<Raw>) {
-        return make_capsule(ferry::detail::export_owned<Raw, T&, true>(own, d, view_of(handle), ready, releasing, r));
+        return make_capsule(ferry::detail::export_owned<Raw, T&, true>(own, d, held, ready, releasing, r));
     };
     return d.stamp.is_legacy() ? as(std::type_identity<DLManagedTensor>{})
                                : as(std::type_identity<DLManagedTensorVersioned>{});

@@ -34,6 +34,7 @@ using detail::counted_negotiate;
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,11 @@ struct numbers {
     std::int64_t extents[1] = {4};
     ferry::tensor_view ferry_view() { return {values.data(), extents}; }
     ferry::tensor_view ferry_view() const { return {values.data(), extents}; }
+};
+
+int views = 0;
+struct shared_numbers {
+    std::shared_ptr<numbers> array = std::make_shared<numbers>();
 };
 
 struct received {
@@ -70,6 +76,11 @@ void counted(int negotiated, int validated) {
 }  // namespace
 
 template <>
+struct ferry::array_traits<shared_numbers> {
+    static tensor_view view(shared_numbers const& n) { return ++views, n.array->ferry_view(); }
+    static shared_numbers share(shared_numbers const& n) { return n; }
+};
+template <>
 struct ferry::array_traits<received> {
     static received adopt(managed_tensor m) { return {std::move(m)}; }
 };
@@ -87,6 +98,18 @@ TEST_CASE("D14: an export negotiates once and validates once") {
     counted(1, 1);
     auto const passed_on = ferry::to_dlpack(std::move(held), ferry::request{});
     counted(1, 0);
+}
+
+TEST_CASE("D14: an export takes the view of an array once, and that of an owner once more after the move") {
+    shared_numbers array;
+    auto const views_of = [](auto call) {
+        views = 0;
+        static_cast<void>(call());
+        return views;
+    };
+    CHECK(views_of([&] { return ferry::to_dlpack(array, {.copy = ferry::copy_policy::always}); }) == 1);
+    CHECK(views_of([] { return ferry::to_dlpack(shared_numbers{}); }) == 2);
+    CHECK(views_of([&] { return ferry::to_dlpack(array); }) == 3);  // the result of share is an owner of its own
 }
 
 TEST_CASE("D14: an import of a struct negotiates once and validates once") {

@@ -97,14 +97,12 @@ template <class Array>
     return true;
 }
 
-/// Returns a struct that owns `handle`, the result of `share` for an array of type `Array`; null on failure. `ByCall`:
-/// see check_tensor_by_call.
+/// Returns a struct that owns `handle`, the result of `share` for an array of type `Array`, with the view `v`; null on
+/// failure. `ByCall`: see check_tensor_by_call.
 template <managed_struct Raw, class Array, bool ByCall = false, class Handle>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_shared(Handle& handle, device to, flags bits, version max, reporter r) {
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_shared(Handle& handle, tensor_view const& v, device to, flags bits,
+                                                  version max, reporter r) {
     // The handle may be read-only although the array is not.
-    auto const described = describe(handle);
-    if (!check_result(described, r)) return nullptr;
-    tensor_view const& v = unwrapped(described);
     flags const own = flags_to_export(v.flags(), lends_read_only<std::remove_reference_t<Array>>, max);
     if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(own, r)) return nullptr;
     if (!(ByCall ? check_view_by_call(v, r) : check_view(v, r))) return nullptr;
@@ -112,15 +110,19 @@ template <managed_struct Raw, class Array, bool ByCall = false, class Handle>
     return make_valid_raw<Raw, ByCall>(std::move(handle), describe, v, to, bits, max, r);
 }
 
-/// Returns a struct that owns an rvalue, or the result of `share` for an lvalue; null on failure.
+/// Returns a struct that owns an rvalue with the view `v`, or the result of `share` for an lvalue; null on failure.
 template <managed_struct Raw, class Array>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_raw(Array&& array, device to, flags bits, version max, reporter r) {
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_raw(Array&& array, [[maybe_unused]] tensor_view const& v, device to,
+                                               flags bits, version max, reporter r) {
     if constexpr (!std::is_lvalue_reference_v<Array>) {
-        return make_raw<Raw>(std::move(array), describe, to, bits, max, r);
+        if (!check_view(v, r)) return nullptr;
+        return make_valid_raw<Raw>(std::move(array), describe, v, to, bits, max, r);
     } else {
         auto shared = array_traits<std::remove_cvref_t<Array>>::share(array);
         if (!check_result(shared, r)) return nullptr;
-        return own_shared<Raw, Array>(unwrapped(shared), to, bits, max, r);
+        auto const described = describe(unwrapped(shared));
+        if (!check_result(described, r)) return nullptr;
+        return own_shared<Raw, Array>(unwrapped(shared), unwrapped(described), to, bits, max, r);
     }
 }
 
@@ -170,7 +172,7 @@ template <managed_struct Raw, class Array, class BackEnd>
     if constexpr (!std::is_lvalue_reference_v<Array>)
         if (!check_not_sliced(array, r)) return nullptr;
     auto const own = [&]<class S>(std::type_identity<S>, device to, flags bits, version max) {
-        return own_raw<S>(std::forward<Array>(array), to, bits, max, r);
+        return own_raw<S>(std::forward<Array>(array), v, to, bits, max, r);
     };
     return export_owned<Raw, Array>(own, d, v, ready, b, r);
 }
@@ -250,10 +252,11 @@ template <class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_tensor(managed_tensor const& tensor, request const& req,
                                                              BackEnd& b, stream_token ready_on, reporter r) {
     if (!check_not_empty(tensor, r)) return {};
-    return copy_lent(trusted::view(tensor), req, b, ready_on,
-                     "a managed_tensor has one owner and cannot be shared, and copy_policy::never does not allow a copy: "
-                     "pass std::move(tensor), call borrow(), or request a copy",
-                     r);
+    return copy_lent(
+        trusted::view(tensor), req, b, ready_on,
+        "a managed_tensor has one owner and cannot be shared, and copy_policy::never does not allow a copy: "
+        "pass std::move(tensor), call borrow(), or request a copy",
+        r);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
