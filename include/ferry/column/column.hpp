@@ -10,9 +10,11 @@
 #include <ferry/space/back_end.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>  // shared ownership of the buffers
 #include <source_location>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -156,12 +158,14 @@ struct column_access {
     }
 };
 
-/// Implements make_column and try_make_column; returns an empty column on failure.
+/// Implements make_column and try_make_column; returns an empty column on failure. `arena` is the allocation with all
+/// buffers, if there is one.
 [[nodiscard]] inline column build_column(column_parts const& parts, std::shared_ptr<void const> owner, device on,
-                                         reporter r) {
+                                         reporter r, std::span<std::byte const> arena = {}) {
     auto tree = std::make_shared<column_tree>();
     tree->owner = std::move(owner);
     if (!build(*tree, parts_source{parts}, on, r)) return {};
+    for (std::size_t i = 0; i < tree->node_count; ++i) tree->nodes[i].arena = arena;
     return column_access::make(std::move(tree));
 }
 

@@ -28,18 +28,9 @@ namespace detail {
 
 /// Returns Arrow's format of a data type; empty if there is none.
 [[nodiscard]] constexpr std::string_view format_of(data_type t) noexcept {
-    if (t.lanes != 1) return {};
-    auto const of_width = [&](char const* one, char const* two, char const* four,
-                              char const* eight) -> std::string_view {
-        return t.bits == 8 ? one : t.bits == 16 ? two : t.bits == 32 ? four : t.bits == 64 ? eight : "";
-    };
-    switch (t.code) {
-        case type_code::int_: return of_width("c", "s", "i", "l");
-        case type_code::uint: return of_width("C", "S", "I", "L");
-        case type_code::float_: return of_width("", "e", "f", "g");
-        case type_code::bool_: return "b";
-        default: return {};
-    }
+    for (auto const& f : plain_formats)
+        if (f.text[1] == '\0' && data_type_of({.id = f.id}) == t) return {f.text, 1};
+    return t == dtype_of<bool> ? "b" : std::string_view{};
 }
 
 /// Returns the tensor if it is contiguous, otherwise a contiguous copy, which is complete on return; an empty object on

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/checked.hpp>
+#include <ferry/column/dtype.hpp>
 #include <ferry/column/type.hpp>
 
 #include <cstddef>
@@ -25,8 +26,7 @@ enum class buffer_kind : std::uint8_t {
 ///
 /// \param kind  content of a buffer
 [[nodiscard]] constexpr char const* name(buffer_kind kind) noexcept {
-    constexpr char const* names[] = {"validity", "data",  "offsets",  "offsets",
-                                     "sizes",    "views", "type ids", "data"};
+    constexpr char const* names[] = {"validity", "data", "offsets", "offsets", "sizes", "views", "type ids", "data"};
     return names[static_cast<std::size_t>(kind)];
 }
 
@@ -55,30 +55,14 @@ struct column_layout {
 [[nodiscard]] constexpr std::int64_t item_bits(column_type const& t) noexcept {
     switch (t.id) {
         case type_id::boolean: return 1;
-        case type_id::int8:
-        case type_id::uint8: return 8;
-        case type_id::int16:
-        case type_id::uint16:
-        case type_id::float16: return 16;
-        case type_id::int32:
-        case type_id::uint32:
-        case type_id::float32:
-        case type_id::date32:
-        case type_id::time32:
-        case type_id::interval_months: return 32;
-        case type_id::int64:
-        case type_id::uint64:
-        case type_id::float64:
-        case type_id::date64:
-        case type_id::time64:
-        case type_id::timestamp:
-        case type_id::duration:
         case type_id::interval_day_time: return 64;
         case type_id::interval_month_day_nano: return 128;
         case type_id::decimal: return t.width;
         case type_id::fixed_size_binary: return std::int64_t{8} * t.width;
-        default: return 0;
+        default: break;
     }
+    auto const type = data_type_of(t);
+    return type ? type->bits : 0;
 }
 
 /// Returns the buffers and children of a type, in Arrow's order.

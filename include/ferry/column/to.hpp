@@ -59,14 +59,10 @@ class column_copy {
         stream_memory_guard behind{b_, on_, to_};                          // mutant: column_failed_move
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         for (auto const& r : ranges_) *r.buffer = {begin + r.range.at, r.range.bytes};
-        auto tree = std::make_shared<column_tree>();
-        tree->owner = owner;
-        static_cast<void>(build(*tree, parts_source{parts}, to_, {api, where_}));
-        for (std::size_t i = 0; i < tree->node_count; ++i)
-            tree->nodes[i].arena = {begin, static_cast<std::size_t>(total)};
+        auto made = build_column(parts, owner, to_, {api, where_}, {begin, static_cast<std::size_t>(total)});
         copy(begin, total, owner->queued);  // last, so that no failure frees memory that a queued copy still writes
         behind.done();
-        return column_access::make(std::move(tree));
+        return made;
     }
 
    private:

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 
@@ -77,55 +78,62 @@ struct column_type {
 
 namespace detail {
 
+/// A format without parameters.
+struct plain_format {
+    char text[4];
+    type_id id;
+};
+// clang-format off
+inline constexpr auto plain_formats = [] {
+    using enum type_id;
+    return std::to_array<plain_format>({
+        {"g", float64}, {"u", string}, {"i", int32}, {"l", int64}, {"+s", structure}, {"+l", list}, {"n", null}, {"b", boolean},
+        {"c", int8}, {"C", uint8}, {"s", int16}, {"S", uint16}, {"I", uint32}, {"L", uint64}, {"e", float16}, {"f", float32},
+        {"z", binary}, {"Z", large_binary}, {"vz", binary_view}, {"U", large_string}, {"vu", string_view},
+        {"tdD", date32}, {"tdm", date64}, {"tts", time32}, {"ttm", time32}, {"ttu", time64}, {"ttn", time64},
+        {"tDs", duration}, {"tDm", duration}, {"tDu", duration}, {"tDn", duration},
+        {"tiM", interval_months}, {"tiD", interval_day_time}, {"tin", interval_month_day_nano},
+        {"+L", large_list}, {"+vl", list_view}, {"+vL", large_list_view}, {"+m", map}, {"+r", run_end_encoded}});
+}();
+// clang-format on
+/// The unit that a character names, or a value beyond the last unit.
+[[nodiscard]] constexpr time_unit unit_of(char c) noexcept {
+    return static_cast<time_unit>(c == 's' ? 0 : c == 'm' ? 1 : c == 'u' ? 2 : c == 'n' ? 3 : 4);
+}
+
 /// Reads a format from its begin on.
 class format_reader {
    public:
     constexpr explicit format_reader(std::string_view text) noexcept : rest_{text} {}
 
     [[nodiscard]] constexpr bool at_end() const noexcept { return rest_.empty(); }
-    [[nodiscard]] constexpr bool skip(char c) noexcept {
-        if (!rest_.starts_with(c)) return false;
-        rest_.remove_prefix(1);
+    [[nodiscard]] constexpr bool skip(std::string_view prefix) noexcept {
+        if (!rest_.starts_with(prefix)) return false;
+        rest_.remove_prefix(prefix.size());
         return true;
-    }
-    [[nodiscard]] constexpr char take() noexcept {
-        if (rest_.empty()) return '\0';
-        char const c = rest_.front();
-        rest_.remove_prefix(1);
-        return c;
     }
     /// A decimal number without sign, blanks or a value beyond int32.
     [[nodiscard]] constexpr bool take_number(std::int32_t& out) noexcept {
-        if (rest_.empty() || rest_.front() < '0' || rest_.front() > '9') return false;
-        out = 0;
-        while (!rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9')
-            if (!checked_multiply(out, 10, out) || !checked_add(out, take() - '0', out)) return false;
+        auto const is_digit = [&] { return !rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9'; };
+        if (!is_digit()) return false;
+        for (out = 0; is_digit(); rest_.remove_prefix(1))
+            if (!checked_multiply(out, 10, out) || !checked_add(out, rest_.front() - '0', out)) return false;
         return true;
     }
-    [[nodiscard]] constexpr std::string_view rest() const noexcept { return rest_; }
+    [[nodiscard]] constexpr std::string_view take_rest() noexcept { return std::exchange(rest_, {}); }
 
    private:
     std::string_view rest_;
 };
 
-[[nodiscard]] constexpr std::optional<time_unit> parse_unit(char c) noexcept {
-    switch (c) {
-        case 's': return time_unit::second;
-        case 'm': return time_unit::millisecond;
-        case 'u': return time_unit::microsecond;
-        case 'n': return time_unit::nanosecond;
-        default: return std::nullopt;
-    }
-}
-
-/// After `d`: `:precision,scale` and the bits, which are 128 unless said.
+/// `precision,scale` and the bits, which are 128 by default.
 [[nodiscard]] constexpr bool parse_decimal(format_reader& in, column_type& out) noexcept {
     out.width = 128;
-    if (!in.skip(':') || !in.take_number(out.precision) || !in.skip(',')) return false;
-    bool const is_negative = in.skip('-');
+    if (!in.take_number(out.precision) || !in.skip(",")) return false;
+    bool const is_negative = in.skip("-");
     if (!in.take_number(out.scale)) return false;
     if (is_negative) out.scale = -out.scale;
-    if (in.skip(',') && !in.take_number(out.width)) return false;
+    if (in.skip(",") && !in.take_number(out.width)) return false;
     std::int32_t const most = out.width == 32    ? 9
                               : out.width == 64  ? 18
                               : out.width == 128 ? 38
@@ -134,84 +142,28 @@ class format_reader {
     return out.precision >= 1 && out.precision <= most;
 }
 
-/// After `t`: dates, times, timestamps, durations and intervals.
-[[nodiscard]] constexpr bool parse_temporal(format_reader& in, column_type& out) noexcept {
-    char const kind = in.take();
-    char const c = in.take();
-    if (kind == 'd') {
-        out.id = c == 'D' ? type_id::date32 : type_id::date64;
-        return c == 'D' || c == 'm';
-    }
-    if (kind == 'i') {
-        out.id = c == 'M'   ? type_id::interval_months
-                 : c == 'D' ? type_id::interval_day_time
-                            : type_id::interval_month_day_nano;
-        return c == 'M' || c == 'D' || c == 'n';
-    }
-    auto const unit = parse_unit(c);
-    if (!unit) return false;
-    out.unit = *unit;
-    switch (kind) {
-        case 't': out.id = *unit <= time_unit::millisecond ? type_id::time32 : type_id::time64; return true;
-        case 'D': out.id = type_id::duration; return true;
-        case 's':
-            out.id = type_id::timestamp;
-            if (!in.skip(':')) return false;
-            out.parameter = in.rest();
-            in = format_reader{{}};
-            return true;
-        default: return false;
-    }
+/// The unit and the zone of a timestamp.
+[[nodiscard]] constexpr bool parse_timestamp(format_reader& in, column_type& out) noexcept {
+    auto const text = in.take_rest();
+    if (text.size() < 2 || text[1] != ':') return false;
+    out.unit = unit_of(text[0]);
+    out.parameter = text.substr(2);
+    return out.unit <= time_unit::nanosecond;
 }
 
 /// Type ids of a union: numbers from 0 to 127, none twice.
 [[nodiscard]] constexpr bool parse_type_ids(format_reader& in, column_type& out) noexcept {
-    if (!in.skip(':')) return false;
-    out.parameter = in.rest();
+    format_reader ids = in;
+    out.parameter = in.take_rest();
     std::array<bool, 128> seen{};
-    while (!in.at_end()) {
+    while (!ids.at_end()) {
         std::int32_t id = 0;
-        if (!in.take_number(id) || id > 127 || seen[static_cast<std::size_t>(id)]) return false;
+        if (!ids.take_number(id) || id > 127 || seen[static_cast<std::size_t>(id)]) return false;
         seen[static_cast<std::size_t>(id)] = true;
-        if (!in.at_end() && (!in.skip(',') || in.at_end())) return false;
+        if (!ids.at_end() && (!ids.skip(",") || ids.at_end())) return false;
     }
     return true;
 }
-
-/// After `+`: types with children.
-[[nodiscard]] constexpr bool parse_nested(format_reader& in, column_type& out) noexcept {
-    switch (in.take()) {
-        case 'l': out.id = type_id::list; return true;
-        case 'L': out.id = type_id::large_list; return true;
-        case 's': out.id = type_id::structure; return true;
-        case 'm': out.id = type_id::map; return true;
-        case 'r': out.id = type_id::run_end_encoded; return true;
-        case 'w': out.id = type_id::fixed_size_list; return in.skip(':') && in.take_number(out.width);
-        case 'v': {
-            char const c = in.take();
-            out.id = c == 'l' ? type_id::list_view : type_id::large_list_view;
-            return c == 'l' || c == 'L';
-        }
-        case 'u': {
-            char const c = in.take();
-            out.id = c == 'd' ? type_id::dense_union : type_id::sparse_union;
-            return (c == 'd' || c == 's') && parse_type_ids(in, out);
-        }
-        default: return false;
-    }
-}
-
-/// Types that one letter names, in the order of their ids.
-struct letter {
-    char c;
-    type_id id;
-};
-inline constexpr letter letters[] = {{'n', type_id::null},    {'b', type_id::boolean},     {'c', type_id::int8},
-                                     {'C', type_id::uint8},   {'s', type_id::int16},       {'S', type_id::uint16},
-                                     {'i', type_id::int32},   {'I', type_id::uint32},      {'l', type_id::int64},
-                                     {'L', type_id::uint64},  {'e', type_id::float16},     {'f', type_id::float32},
-                                     {'g', type_id::float64}, {'z', type_id::binary},      {'Z', type_id::large_binary},
-                                     {'u', type_id::string},  {'U', type_id::large_string}};
 
 }  // namespace detail
 
@@ -221,27 +173,26 @@ inline constexpr letter letters[] = {{'n', type_id::null},    {'b', type_id::boo
 /// \param format  format string; the result refers to its text
 /// \return        the type; nothing if the format is not valid
 [[nodiscard]] constexpr std::optional<column_type> parse_format(std::string_view format) noexcept {
+    if (format.size() < 4 && !format.ends_with('\0')) {
+        char text[4]{};
+        for (std::size_t i = 0; i < format.size(); ++i) text[i] = format[i];
+        for (auto const& f : detail::plain_formats) {
+            if (f.text[0] != text[0] || f.text[1] != text[1] || f.text[2] != text[2]) continue;
+            bool const has_unit = f.id == type_id::time32 || f.id == type_id::time64 || f.id == type_id::duration;
+            return column_type{f.id, has_unit ? detail::unit_of(text[2]) : time_unit{}};
+        }
+    }
     detail::format_reader in{format};
     column_type out;
-    char const c = in.take();
-    bool ok = false;
-    switch (c) {
-        case 'd': out.id = type_id::decimal, ok = detail::parse_decimal(in, out); break;
-        case 't': ok = detail::parse_temporal(in, out); break;
-        case '+': ok = detail::parse_nested(in, out); break;
-        case 'w': out.id = type_id::fixed_size_binary, ok = in.skip(':') && in.take_number(out.width); break;
-        case 'v': {
-            char const kind = in.take();
-            out.id = kind == 'z' ? type_id::binary_view : type_id::string_view;
-            ok = kind == 'z' || kind == 'u';
-            break;
-        }
-        default:
-            for (auto const& known : detail::letters)
-                if (known.c == c) out.id = known.id, ok = true;
-    }
-    bool const is_union = out.id == type_id::dense_union || out.id == type_id::sparse_union;
-    if (!ok || (!in.at_end() && !is_union)) return std::nullopt;
+    auto const is = [&](std::string_view prefix, type_id id) { return in.skip(prefix) && (out.id = id, true); };
+    bool const ok = is("d:", type_id::decimal)             ? parse_decimal(in, out)
+                    : is("ts", type_id::timestamp)         ? parse_timestamp(in, out)
+                    : is("w:", type_id::fixed_size_binary) ? in.take_number(out.width)
+                    : is("+w:", type_id::fixed_size_list)  ? in.take_number(out.width)
+                    : is("+ud:", type_id::dense_union)     ? parse_type_ids(in, out)
+                    : is("+us:", type_id::sparse_union)    ? parse_type_ids(in, out)
+                                                           : false;
+    if (!ok || !in.at_end()) return std::nullopt;
     return out;
 }
 
@@ -254,7 +205,7 @@ struct union_children {
     constexpr explicit union_children(column_type const& t) noexcept {
         child.fill(-1);
         detail::format_reader in{t.parameter};
-        for (std::int32_t id = 0; in.take_number(id); static_cast<void>(in.skip(',')))
+        for (std::int32_t id = 0; in.take_number(id); static_cast<void>(in.skip(",")))
             child[static_cast<std::size_t>(id)] = static_cast<std::int8_t>(count++);
     }
 };

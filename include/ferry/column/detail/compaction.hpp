@@ -11,7 +11,6 @@
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/same_type.hpp>
-#include <ferry/column/detail/tree.hpp>
 #include <ferry/column/parts.hpp>
 #include <ferry/column/view.hpp>
 #include <ferry/space/buffer.hpp>
@@ -72,12 +71,8 @@ class compaction {
         auto const parts = walk(root);
         for (auto const& d : data_)
             if (places_[d.place].is_new) copy(begin_ + places_[d.place].at, d.begin + d.used->begin, d.used->length());
-        auto tree = std::make_shared<column_tree>();
-        tree->owner = owner;
-        static_cast<void>(build(*tree, parts_source{parts}, owner->device(), {api_, where_}));
-        for (std::size_t i = 0; begin_ != nullptr && i < tree->node_count; ++i)
-            tree->nodes[i].arena = {begin_, static_cast<std::size_t>(total_)};
-        return column_access::make(std::move(tree));
+        return build_column(parts, owner, owner->device(), {api_, where_},
+                            {begin_, begin_ != nullptr ? static_cast<std::size_t>(total_) : 0});
     }
 
    private:
@@ -139,7 +134,8 @@ class compaction {
         auto flags = first.flags();
         n.length = 0;
         for (auto const& p : n.pieces) {
-            if (!checked_add(n.length, p.length(), n.length)) refuse_size(n, message{"its length overflows"});
+            if (!checked_add(n.length, p.length(), n.length))
+                refuse(n, message{"its length overflows"}, errc::overflow);
             flags = merged_flags(flags, p.flags());
         }
         n.children.resize(first.node().children.size() + first.has_dictionary());
@@ -227,34 +223,34 @@ class compaction {
     [[nodiscard]] static std::int64_t rounded_up(std::int64_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
     [[nodiscard]] std::int64_t reserve(node const& n, std::int64_t bytes) {
         auto const at = total_;
-        if (bytes > (std::numeric_limits<std::int64_t>::max)() - 64 - at) refuse_size(n, message{"its bytes overflow"});
+        if (bytes > (std::numeric_limits<std::int64_t>::max)() - 64 - at)
+            refuse(n, message{"its bytes overflow"}, errc::overflow);
         total_ += rounded_up(bytes);
         return at;
     }
     [[nodiscard]] std::int64_t bytes_of(node const& n, std::int64_t items, std::int64_t width) const {
         std::int64_t bytes = 0;
-        if (!checked_multiply(items, width, bytes)) refuse_size(n, message{"its bytes overflow"});
+        if (!checked_multiply(items, width, bytes)) refuse(n, message{"its bytes overflow"}, errc::overflow);
         return bytes;
     }
     /// Appends a part to the total, which offsets of `width` bytes count.
     void append(node const& n, part& p, std::int64_t& total, std::int64_t width, char const* what) const {
         p.at = total;
-        if (!checked_add(total, p.length(), total)) refuse_size(n, message{"its offsets overflow"});
+        if (!checked_add(total, p.length(), total)) refuse(n, message{"its offsets overflow"}, errc::overflow);
         require_at_most(n, total, most_of(width), what);
     }
     void require_at_most(node const& n, std::int64_t value, std::int64_t most, char const* what) const {
         if (value > most)
-            refuse_size(n, message{"together it has "} << value << " " << what << ", and its type counts to " << most
-                                                       << ": use one with wider offsets");
+            refuse(n,
+                   message{"together it has "} << value << " " << what << ", and its type counts to " << most
+                                               << ": use one with wider offsets",
+                   errc::overflow);
     }
     [[nodiscard]] static std::int64_t most_of(std::int64_t width) noexcept {
         return (std::numeric_limits<std::int64_t>::max)() >> (64 - 8 * width);
     }
-    [[noreturn]] FERRY_COLD void refuse_size(node const& n, message const& what) const {
-        fail(errc::overflow, api_, message{} << *n.path << ": " << what.c_str(), where_);
-    }
-    [[noreturn]] FERRY_COLD void refuse(node const& n, message const& what) const {
-        fail(errc::bad_column, api_, message{} << *n.path << ": " << what.c_str(), where_);
+    [[noreturn]] FERRY_COLD void refuse(node const& n, message const& what, errc code = errc::bad_column) const {
+        fail(code, api_, message{} << *n.path << ": " << what.c_str(), where_);
     }
 
     /// Calls `f(piece, its parts, number of items before it)` for each piece that has items.
@@ -336,10 +332,7 @@ class compaction {
                                                               << ", and there are " << most);
                 append(n, *used, total, width, "bytes or items");
             });
-        auto* const to =
-            add_buffer(n, bytes_of(n, n.length + 1, width),
-                       {buffer_kind::offsets, width, n.address(1), static_cast<std::uintptr_t>(n.used[0].begin),
-                        static_cast<std::uintptr_t>(n.used[0].end)});
+        auto* const to = add_buffer(n, bytes_of(n, n.length + 1, width), {buffer_kind::offsets, width, n.address(1)});
         if (to == nullptr) return;
         clear(to, width);  // of no items
         for_each_piece(n, [&](column_view p, part const* used, std::int64_t done) {
@@ -378,7 +371,7 @@ class compaction {
         });
         for_each_null(n, [&, offsets = n.buffers[1].data](std::int64_t i) {
             auto const begin = load_offset(offsets, i, is_large), end = load_offset(offsets, i + 1, is_large);
-            if (begin < end) clear(to + begin, end - begin);
+            if (begin < end && end <= total) clear(to + begin, end - begin);  // of a node that shares the offsets
         });
     }
     template <class T>
@@ -636,7 +629,8 @@ class compaction {
             if (found == distinct.size()) {
                 distinct.push_back(d);
                 begins.push_back(total);
-                if (!checked_add(total, d.length(), total)) refuse_size(n, message{"its dictionaries overflow"});
+                if (!checked_add(total, d.length(), total))
+                    refuse(n, message{"its dictionaries overflow"}, errc::overflow);
             }
             n.used[i] = {0, d.length(), begins[found]};
         }

@@ -126,13 +126,13 @@ class contents_check {
         if (c_.length() == 0) return true;
         auto const* const bytes = static_cast<unsigned char const*>(c_.buffers()[2].data);
         bool const is_read = is_text(c_.type().id);
-        return check_offsets(
-            is_large, text_bytes(c_.node(), is_large), [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
-                if (bytes == nullptr && end > 0)
-                    return refuse(message{"its data buffer is null, and its offsets point into it"});
-                return !is_read || !valid_[i] || is_utf8(bytes + begin, end - begin) ||
-                       refuse_item(i, "it is not UTF-8");
-            });
+        return check_offsets(is_large, text_bytes(c_.node(), is_large),
+                             [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
+                                 if (bytes == nullptr && end > 0)
+                                     return refuse(message{"its data buffer is null, and its offsets point into it"});
+                                 return !is_read || !valid_[i] || is_utf8(bytes + begin, end - begin) ||
+                                        refuse_item(i, "it is not UTF-8");
+                             });
     }
 
     [[nodiscard]] bool check_views() const {
@@ -281,12 +281,8 @@ class contents_check {
 
 /// Of a column whose structure holds.
 [[nodiscard]] inline bool check_contents(column_view c, column_path const& path, reporter r) {
-    if (!contents_check{c, path, r}.run()) return false;
-    for (int i = 0; i < c.child_count(); ++i) {
-        auto const child = child_of(c, i);
-        if (!check_contents(child, column_path{path, c.type().id, i, child.name()}, r)) return false;
-    }
-    return !c.has_dictionary() || check_contents(dictionary_of(c), path.dictionary(), r);
+    return for_each_node(c, path,
+                         [&](column_view n, column_path const& its) { return contents_check{n, its, r}.run(); });
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

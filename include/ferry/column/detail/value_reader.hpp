@@ -9,6 +9,7 @@
 #include <ferry/column/dtype.hpp>
 #include <ferry/column/view.hpp>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -37,31 +38,18 @@ struct item_thrower {};
 
 /// The C++ type to ask for.
 [[nodiscard]] constexpr char const* cure_for(column_type const& t) noexcept {
+    constexpr char const *integers[] = {"std::int8_t",  "std::uint8_t",  "std::int16_t", "std::uint16_t",
+                                        "std::int32_t", "std::uint32_t", "std::int64_t", "std::uint64_t"},
+                         *floats[] = {"", "a half, such as _Float16", "float", "double"},
+                         *decimals[] = {"ferry::decimal<32>", "ferry::decimal<64>", "ferry::decimal<128>",
+                                        "ferry::decimal<256>"};
+    if (auto const type = data_type_of(t)) {
+        auto const i = std::countr_zero(unsigned{type->bits} / 8);
+        return type->code == type_code::float_ ? floats[i] : integers[2 * i + (type->code == type_code::uint)];
+    }
     switch (t.id) {
         case type_id::boolean: return "bool";
-        case type_id::int8: return "std::int8_t";
-        case type_id::uint8: return "std::uint8_t";
-        case type_id::int16: return "std::int16_t";
-        case type_id::uint16: return "std::uint16_t";
-        case type_id::int32:
-        case type_id::date32:
-        case type_id::time32:
-        case type_id::interval_months: return "std::int32_t";
-        case type_id::uint32: return "std::uint32_t";
-        case type_id::int64:
-        case type_id::date64:
-        case type_id::time64:
-        case type_id::timestamp:
-        case type_id::duration: return "std::int64_t";
-        case type_id::uint64: return "std::uint64_t";
-        case type_id::float16: return "a half, such as _Float16";
-        case type_id::float32: return "float";
-        case type_id::float64: return "double";
-        case type_id::decimal:
-            return t.width == 32    ? "ferry::decimal<32>"
-                   : t.width == 64  ? "ferry::decimal<64>"
-                   : t.width == 128 ? "ferry::decimal<128>"
-                                    : "ferry::decimal<256>";
+        case type_id::decimal: return decimals[std::countr_zero(static_cast<unsigned>(t.width) / 32)];
         case type_id::interval_day_time: return "ferry::day_time";
         case type_id::interval_month_day_nano: return "ferry::month_day_nano";
         case type_id::fixed_size_binary:
@@ -78,12 +66,34 @@ struct item_thrower {};
     }
 }
 
-/// Items of one width, side by side. Reads what is in the buffer, valid or not.
+/// Types whose items have one width and lie side by side, except bool.
 template <class T>
-class fixed_reader {
+inline constexpr bool is_fixed_width = element<T> && !std::is_same_v<T, bool>;
+template <int Bits>
+inline constexpr bool is_fixed_width<decimal<Bits>> = true;
+template <>
+inline constexpr bool is_fixed_width<day_time> = true;
+template <>
+inline constexpr bool is_fixed_width<month_day_nano> = true;
+
+/// What gives values of `T`: `accepts(type)`, and for a column that it accepts `read(i, reporter)`, item i of the view,
+/// or any value after an error.
+template <class T>
+class value_reader;
+
+/// Reads what is in the buffer, valid or not.
+template <class T>
+    requires is_fixed_width<T>
+class value_reader<T> {
    public:
+    static constexpr bool accepts(column_type const& t) noexcept {
+        if constexpr (element<T>) return data_type_of(t) == dtype_of<T>;
+        else if constexpr (std::is_same_v<T, day_time>) return t.id == type_id::interval_day_time;
+        else if constexpr (std::is_same_v<T, month_day_nano>) return t.id == type_id::interval_month_day_nano;
+        else return t.id == type_id::decimal && t.width == 8 * std::int32_t{sizeof(T)};
+    }
     /// The offset of no items may be anything.
-    explicit fixed_reader(column_view c) noexcept
+    explicit value_reader(column_view c) noexcept
         : data_{c.length() != 0 ? c.buffers()[1].data : nullptr}, offset_{c.offset()} {}
     [[nodiscard]] T read(std::int64_t i, auto) const noexcept { return load<T>(data_, offset_ + i); }
     [[nodiscard]] void const* begin() const noexcept {
@@ -94,37 +104,6 @@ class fixed_reader {
    private:
     void const* data_;
     std::int64_t offset_;
-};
-
-/// What gives values of `T`: `accepts(type)`, and for a column that it accepts `read(i, reporter)`, item i of the view,
-/// or any value after an error.
-template <class T>
-class value_reader;
-
-template <element T>
-    requires(!std::same_as<T, bool>)
-class value_reader<T> : public fixed_reader<T> {
-   public:
-    static constexpr bool accepts(column_type const& t) noexcept { return data_type_of(t) == dtype_of<T>; }
-    using fixed_reader<T>::fixed_reader;
-};
-template <int Bits>
-class value_reader<decimal<Bits>> : public fixed_reader<decimal<Bits>> {
-   public:
-    static constexpr bool accepts(column_type const& t) noexcept { return t.id == type_id::decimal && t.width == Bits; }
-    using fixed_reader<decimal<Bits>>::fixed_reader;
-};
-template <>
-class value_reader<day_time> : public fixed_reader<day_time> {
-   public:
-    static constexpr bool accepts(column_type const& t) noexcept { return t.id == type_id::interval_day_time; }
-    using fixed_reader<day_time>::fixed_reader;
-};
-template <>
-class value_reader<month_day_nano> : public fixed_reader<month_day_nano> {
-   public:
-    static constexpr bool accepts(column_type const& t) noexcept { return t.id == type_id::interval_month_day_nano; }
-    using fixed_reader<month_day_nano>::fixed_reader;
 };
 
 template <>
