@@ -1,5 +1,6 @@
 #include <ferry/column.hpp>
 #include <ferry/cuda/attach_handle.hpp>
+#include <ferry/cuda/attach_handles.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/exchange/to_host.hpp>
@@ -419,6 +420,32 @@ struct state {
                 }
                 auto const* const p = reinterpret_cast<std::byte const*>(text.data());
                 return {p, p + text.size()};
+            }
+            case frame: {
+                ferry::cuda::ipc_handle mask{}, data{};
+                std::memcpy(mask.data(), payload.data(), sizeof mask);
+                std::memcpy(data.data(), payload.data() + sizeof mask, sizeof data);
+                auto const numbers = payload.subspan(sizeof mask + sizeof data);
+                auto const length = number_at(numbers, 0);
+                auto const mask_bytes = static_cast<std::uint64_t>(number_at(numbers, 1));
+                auto const data_offset = static_cast<std::uint64_t>(number_at(numbers, 2));
+                auto const data_bytes = static_cast<std::uint64_t>(number_at(numbers, 3));
+                start(0);
+                // [handles]
+                // A table of one column of doubles, whose mask and data are in two allocations of another program.
+                // A buffer is a handle, an offset and bytes; {}: no mask.
+                ferry::cuda::ipc_handle const handles[] = {mask, data};
+                ferry::wire::node const prices{
+                    .format = "g",
+                    .name = "price",
+                    .length = length,
+                    .buffers = {{0, 0, mask_bytes}, {1, data_offset, data_bytes}},
+                };
+                ferry::wire::node const table{.format = "+s", .length = length, .buffers = {{}}, .children = {prices}};
+                ferry::column const frame = ferry::cuda::attach_handles(table, handles, ferry::device_type::cuda);
+                // [/handles]
+                columns.emplace(frame);
+                return {};
             }
             case rows: {
                 std::string text;

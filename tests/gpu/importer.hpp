@@ -52,6 +52,8 @@ enum class order_of_work : std::uint32_t {
     attach_thousand,  ///< payload: as of `open`; attaches and drops a thousand times, and keeps no mapping in between
     attach_columns,   ///< payload: as of `open`; attaches the column on a stream of its own, through a session; answers the
                       ///< devices of its children as text
+    frame,            ///< payload: handles of a mask and of doubles; number of doubles, bytes of the mask, offset and bytes
+                      ///< of the doubles (64 bits each); attaches a table of them
     rows,             ///< answers the rows of the column as text, and drops it
     begin_capture,    ///< captures a stream that nothing else uses, so that every thread's calls count
     end_capture,      ///< ends that; answers whether it stayed valid: one byte

@@ -1,11 +1,13 @@
 // Handles between two processes: this one exports, a second process of this program imports.
 #include <ferry/cuda/attach_handle.hpp>
+#include <ferry/cuda/attach_handles.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/wire/binary.hpp>
 #include <gpu/importer.hpp>
 #include <gpu/world.hpp>
+#include <support/random_columns.hpp>
 
 #include <unistd.h>
 
@@ -595,4 +597,48 @@ TEST_CASE("ipc: another GPU opens it too") {
     REQUIRE(other.tell(release).code == errc::ok);
     s.finish();
     CHECK(is_all(host, 9, mib));
+}
+
+TEST_CASE("ipc: bare handles of a mask and of data are opened as a column, and never beyond their allocations") {
+    auto const mask = cuda_malloc(2 * mib), data = cuda_malloc(2 * mib);
+    unsigned char const bits[] = {0b11111101, 0b00000011};
+    std::vector<double> values(10);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.5 * static_cast<double>(i);
+    must(cudaMemcpy(mask.data(), bits, sizeof bits, cudaMemcpyDefault));
+    must(cudaMemcpy(static_cast<std::byte*>(data.data()) + 4096, values.data(), 80, cudaMemcpyDefault));
+    auto const mask_handle = cuda::handle_of_allocation(cuda::allocation_of(mask.data()));
+    auto const data_handle = cuda::handle_of_allocation(cuda::allocation_of(data.data()));
+    importer other;
+    auto const ask = [&](std::int64_t length, std::int64_t mask_bytes, std::int64_t offset, std::int64_t bytes) {
+        std::vector<std::byte> payload(mask_handle.begin(), mask_handle.end());
+        payload.insert(payload.end(), data_handle.begin(), data_handle.end());
+        for (auto const n : {length, mask_bytes, offset, bytes}) {
+            auto const* const p = reinterpret_cast<std::byte const*>(&n);
+            payload.insert(payload.end(), p, p + sizeof n);
+        }
+        return other.tell(frame, payload);
+    };
+    auto const opened = ask(10, 2, 4096, 80);
+    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+    ferry::column_buffer const buffers[] = {{bits, 2}, {values.data(), 80}}, none[] = {{}};
+    ferry::column_parts const prices{.format = "g", .name = "price", .length = 10, .buffers = buffers};
+    auto const expected =
+        ferry::make_column({.format = "+s", .length = 10, .buffers = none, .children = {&prices, 1}}, nullptr);
+    std::string text;
+    for (auto const& row : support::shown(expected.view())) text += row + '\n';
+    CHECK(text_of(other.tell(rows)) == text);
+    CHECK(ask(0, 0, 0, 0).code == errc::ok);
+    CHECK(ask(10, 2, 2 * mib - 80, 80).code == errc::ok);
+    auto const refused = [&](answer const& a, errc code, char const* why) {
+        CHECK(a.code == code);
+        CHECK_MESSAGE(text_of(a).find(why) != std::string::npos, text_of(a));
+    };
+    refused(ask(10, 2, 2 * mib - 72, 80), errc::bad_descriptor, "/column/children/0/buffers/1");
+    refused(ask(10, 2, 0, std::int64_t{1} << 62), errc::bad_descriptor, "/column/children/0/buffers/1");
+    refused(ask(10, 1, 4096, 80), errc::bad_column, "price: validity buffer holds 1 bytes, needs 2");
+    refused(ask(11, 2, 4096, 80), errc::bad_column, "price: data buffer holds 80 bytes, needs 88");
+    CHECK(other.tell(rows).code == errc::ok);
+    auto const left = other.usage();
+    CHECK(left.opened == left.closed);
+    fails(errc::device, [] { return cuda::attach_handles({.format = "n"}, {}, ferry::cpu); }, {"cpu"});
 }
