@@ -231,15 +231,14 @@ class exporter {
     }
     /// Returns whether the buffer is published under a name.
     [[nodiscard]] bool is_published(std::uint64_t buffer) const noexcept { return registry_.holds(buffer); }
-    /// Returns whether no importer reads or holds a buffer.
+    /// Returns whether no importer holds a buffer.
     [[nodiscard]] bool is_idle() const noexcept {
-        return std::ranges::all_of(clients_,
-                                   [](auto const& c) { return c.second.leases.empty() && c.second.held.empty(); });
+        return std::ranges::all_of(clients_, [](auto const& c) { return c.second.held.empty(); });
     }
-    /// Returns whether one importer reads and holds no buffer.
+    /// Returns whether one importer holds no buffer.
     [[nodiscard]] bool is_idle(std::uint64_t id) const noexcept {
         auto const found = clients_.find(id);
-        return found == clients_.end() || (found->second.leases.empty() && found->second.held.empty());
+        return found == clients_.end() || found->second.held.empty();
     }
     [[nodiscard]] bool is_closed() const noexcept { return closed_; }
     [[nodiscard]] bool knows(std::uint64_t id) const noexcept { return clients_.contains(id); }
@@ -286,7 +285,7 @@ class exporter {
         bool owner = false, hung_up = false, exited = false;
         instant heard = 0;
         std::vector<lease> leases;
-        std::vector<std::uint64_t> held;
+        std::vector<std::uint64_t> held;  // includes the buffers of all leases
         std::vector<waiter> waiting;
         [[nodiscard]] bool reads(std::uint64_t buffer) const noexcept {
             return std::ranges::find(leases, buffer, &lease::buffer) != leases.end();
@@ -381,7 +380,7 @@ class exporter {
     void bury(clients::iterator it) {
         auto& c = it->second;
         // mutant: ipc_gone_is_both, ipc_hang_up_frees
-        if (!c.hung_up || (!c.exited && !(c.leases.empty() && c.held.empty()))) return;
+        if (!c.hung_up || (!c.exited && !c.held.empty())) return;
         client const gone = std::move(c);
         clients_.erase(it);
         for (auto const buffer : gone.held) left(buffer, gone.reads(buffer));

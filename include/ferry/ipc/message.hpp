@@ -145,10 +145,7 @@ struct listing {
 struct counted {
     std::uint64_t request = 0;
     statistics counts;
-    static constexpr void fields(auto& m, auto& f) {
-        f(m.request);
-        statistics::fields(m.counts, f);
-    }
+    static constexpr void fields(auto& m, auto& f) { f(m.request, m.counts); }
     bool operator==(counted const&) const = default;
 };
 /// Asks the importer to release a buffer, which will not be published again.
@@ -200,6 +197,7 @@ struct writer {
         put(static_cast<std::uint32_t>(data.size()));
         bytes(data.data(), data.size());
     }
+    void put(statistics const& counts) { statistics::fields(counts, *this); }
     void put(std::vector<entry> const& entries) {
         put(static_cast<std::uint16_t>(entries.size()));
         for (auto const& e : entries) entry::fields(e, *this);
@@ -218,11 +216,10 @@ struct reader {
 
     [[noreturn]] void bad(char const* what) const {
         ferry::detail::fail(errc::bad_descriptor, "ferry::ipc::protocol::from_bytes",
-                            message_text() << what << " at byte " << std::uint64_t{total - left.size()} << " of "
-                                           << std::uint64_t{total}
-                                           << ": the sender uses another protocol, or the message is damaged");
+                            ferry::message{} << what << " at byte " << std::uint64_t{total - left.size()} << " of "
+                                             << std::uint64_t{total}
+                                             << ": the sender uses another protocol, or the message is damaged");
     }
-    static ferry::message message_text() { return {}; }
     std::span<std::byte const> take(std::size_t n) {
         if (n > left.size()) bad("the message ends early");  // mutant: ipc_message_bounds
         auto const front = left.first(n);
@@ -261,6 +258,7 @@ struct reader {
         auto const raw = take(n);
         data.assign(raw.begin(), raw.end());
     }
+    void get(statistics& counts) { statistics::fields(counts, *this); }
     void get(std::vector<entry>& entries) {
         std::uint16_t n = 0;
         get(n);

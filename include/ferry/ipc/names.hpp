@@ -78,7 +78,6 @@ namespace detail {
 
 /// Path of a segment. Does not allocate, since names are removed when memory is short as well.
 [[nodiscard]] inline message path_of(char const* name) noexcept { return message{shared_memory_folder.data()} << name; }
-[[nodiscard]] inline message path_of(std::string const& name) noexcept { return path_of(name.c_str()); }
 
 [[nodiscard]] inline bool is_anonymous(std::string_view name) noexcept {
     auto const parts = parse_segment_name(name);

@@ -117,7 +117,6 @@ class registry {
             if (p.buffer == buffer) return true;
         return false;
     }
-    [[nodiscard]] instant time_to_live() const noexcept { return time_to_live_; }
     [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
     bool operator==(registry const&) const = default;
 

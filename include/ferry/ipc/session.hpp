@@ -52,7 +52,7 @@ class session {
     session& operator=(session const&) = delete;
 
     /// Unmaps memory that no tensor uses.
-    void trim() noexcept { state_->trim(); }
+    void trim() noexcept { state_->imports().trim(); }
     /// Frees the owners of closed shares of device memory that no importer maps, polling until `limit`, and unmaps
     /// unused memory that its exporter has closed. `share` does the same without waiting. Owners left when the session
     /// and its shares are destroyed are never freed, because an importer may still read their memory.

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>  // tensors of the exporter keep the memory as well
 #include <source_location>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>  // a column may have several files
@@ -123,7 +124,7 @@ class shared {
         while (readers() != 0 || !order_after_importers(on)) {  // mutant: ipc_done_waited, ipc_readers_waited
             auto const now = std::chrono::steady_clock::now();
             if (now >= end) return false;
-            detail::sleep_for(std::min(pause, std::chrono::nanoseconds{end - now}));
+            std::this_thread::sleep_for(std::min(pause, std::chrono::nanoseconds{end - now}));
             pause = std::min<std::chrono::nanoseconds>(2 * pause, std::chrono::milliseconds{1});
         }
         return true;

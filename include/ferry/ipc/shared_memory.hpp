@@ -166,8 +166,9 @@ class segment {
                                 "this text, is needed",
                          where);
         segment opened;
-        unique_fd f{is_anonymous ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
-                                 : ::open(detail::path_of(name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        unique_fd f{is_anonymous
+                        ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
+                        : ::open(detail::path_of(name.c_str()).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         int const number = f ? 0 : errno;
         if (number == ENOENT && parts->device != shared_memory_device())  // mutant: ipc_private_shm
             detail::fail(errc::unsupported_platform, api,
@@ -246,7 +247,7 @@ class segment {
         if (!detail::lock(locks(), F_RDLCK, byte)) return false;  // before the name appears: see sweep
         if (detail::is_anonymous(name)) return true;
         message const self = message{"/proc/self/fd/"} << file_.get();
-        message const path = detail::path_of(name);
+        message const path = detail::path_of(name.c_str());
         if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
         int const number = errno;
         detail::lock(locks(), F_UNLCK, byte);
@@ -259,7 +260,7 @@ class segment {
     bool unlink(std::string const& name) const noexcept {
         auto const parts = parse_segment_name(name);
         detail::lock(locks(), F_UNLCK, detail::share_byte(parts ? parts->id : 0));  // mutant: ipc_retract
-        return detail::is_anonymous(name) || ::unlink(detail::path_of(name).c_str()) == 0 || errno == ENOENT;
+        return detail::is_anonymous(name) || ::unlink(detail::path_of(name.c_str()).c_str()) == 0 || errno == ENOENT;
     }
     /// Seals an anonymous segment, so that no process maps it with write access from now on. Writable mappings remain.
     /// No effect on a named one, or before Linux 5.1.

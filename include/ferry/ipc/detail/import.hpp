@@ -133,7 +133,7 @@ class import_cache {
             made->key = key;
             by_key_.emplace(key, made);
             list doomed;
-            take_closed(doomed);
+            take_unused(doomed, true);
             lock.unlock();
             doomed.clear();
             open(*made);
@@ -172,16 +172,11 @@ class import_cache {
         if (unused_.size() > 1 && !unused_.back().is_attachable()) take(std::prev(unused_.end()), doomed);
     }
 
-    void trim() noexcept {
+    /// Removes unused mappings, or only those of closed shares, which keep the memory of their exporter allocated.
+    void trim(bool only_closed = false) noexcept {
         list doomed;
         std::lock_guard const lock{mutex_};
-        while (!unused_.empty()) take(unused_.begin(), doomed);
-    }
-    /// Removes unused mappings of closed shares, which only keep the memory of their exporter allocated.
-    void drop_closed() noexcept {
-        list doomed;
-        std::lock_guard const lock{mutex_};
-        take_closed(doomed);  // mutant: ipc_drop_closed
+        take_unused(doomed, only_closed);
     }
     /// Forgets all: what is in use dies with its users. For the child of a fork.
     void detach() noexcept {
@@ -207,9 +202,9 @@ class import_cache {
         by_key_.erase(unused->key);
         doomed.splice(doomed.begin(), unused_, unused);
     }
-    void take_closed(list& doomed) noexcept {
+    void take_unused(list& doomed, bool only_closed) noexcept {
         for (auto at = unused_.begin(); at != unused_.end();)
-            if (auto const one = at++; !one->is_attachable()) take(one, doomed);
+            if (auto const one = at++; !only_closed || !one->is_attachable()) take(one, doomed);
     }
 
     std::size_t bound_;

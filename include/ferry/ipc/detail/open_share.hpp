@@ -111,7 +111,7 @@ template <class Open>
         bool const may_help = e.code() == errc::already_mapped || e.code() == errc::out_of_memory;
         if (!may_help || session.imports().unused() == 0) throw;
     }
-    session.trim();  // mutant: ipc_open_again
+    session.imports().trim();  // mutant: ipc_open_again
     return open();
 }
 

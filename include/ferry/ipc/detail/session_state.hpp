@@ -12,22 +12,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <list>
 #include <map>
 #include <memory>  // see region.hpp
 #include <mutex>   // see region.hpp
 #include <string>  // see region.hpp
+#include <thread>  // waits are polled
 #include <utility>
 #include <vector>  // see region.hpp
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
-
-inline void sleep_for(std::chrono::nanoseconds time) noexcept {
-    auto const whole = std::chrono::floor<std::chrono::seconds>(time);
-    timespec const t{static_cast<std::time_t>(whole.count()), static_cast<long>((time - whole).count())};
-    ::nanosleep(&t, nullptr);
-}
 
 /// So long from now. "For ever" is a year: now and the longest of times have no sum.
 [[nodiscard]] inline std::chrono::steady_clock::time_point deadline(std::chrono::nanoseconds limit) noexcept {
@@ -98,26 +92,21 @@ class session_state : public std::enable_shared_from_this<session_state> {
         return is_removed;
     }
     void close_all() noexcept {
-        for (;;) {
-            std::shared_ptr<share_state> one;
-            {
-                std::lock_guard const lock{mutex_};
-                if (!process_.is_here()) return;
-                while (!shares_.empty() && (one = shares_.begin()->second.lock()) == nullptr)
-                    shares_.erase(shares_.begin());
-                if (one != nullptr) shares_.erase(shares_.begin());
-            }
-            if (one == nullptr) return;
-            close(one);
+        decltype(shares_) all;
+        {
+            std::lock_guard const lock{mutex_};
+            if (process_.is_here()) all.swap(shares_);
         }
+        for (auto const& [id, share] : all)
+            if (auto const one = share.lock()) close(one);
     }
     std::size_t collect(std::chrono::nanoseconds limit) noexcept {
-        imports_.drop_closed();
+        imports_.trim(true);  // mutant: ipc_drop_closed
         auto const end = deadline(limit);
         for (;;) {
             std::size_t const left = collect_once();
             if (left == 0 || std::chrono::steady_clock::now() >= end) return left;
-            sleep_for(std::chrono::milliseconds{1});
+            std::this_thread::sleep_for(std::chrono::milliseconds{1});
         }
     }
 
@@ -146,7 +135,6 @@ class session_state : public std::enable_shared_from_this<session_state> {
     [[nodiscard]] segment_kind segments() const noexcept { return segments_; }
     [[nodiscard]] region_map& regions() noexcept { return regions_; }
     [[nodiscard]] import_cache& imports() noexcept { return imports_; }
-    void trim() noexcept { imports_.trim(); }
     /// Open shares, mappings, unused mappings, condemned shares.
     [[nodiscard]] std::array<std::size_t, 4> counts() const noexcept {
         std::lock_guard const lock{mutex_};
