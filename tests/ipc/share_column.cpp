@@ -1,5 +1,6 @@
 // Columns between unrelated programs, which exchange only a line of text.
 #include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/ipc.hpp>
 #include <ferry/wire/json.hpp>
 
