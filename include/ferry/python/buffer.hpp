@@ -25,12 +25,13 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
-/// A format of one element, without the character for the byte order, and its data type. The size of `l` and `L`
-/// depends on the byte order: 8 bytes for native elements, 4 bytes with one of the characters `=<>!`.
+/// A format of one element, without the character for the byte order, and its data type. `l` and `L` are the platform's
+/// long for native elements, and have 4 bytes with one of the characters `=<>!`.
 struct buffer_format {
     char const* text;
     data_type type;
 };
+inline constexpr std::uint8_t bits_of_long = 8 * sizeof(long);
 /// The first format of a data type is the one that exports use.
 inline constexpr buffer_format buffer_formats[] = {
     {"?", {type_code::bool_, 8}},   {"b", {type_code::int_, 8}},     {"h", {type_code::int_, 16}},
@@ -38,7 +39,7 @@ inline constexpr buffer_format buffer_formats[] = {
     {"H", {type_code::uint, 16}},   {"I", {type_code::uint, 32}},    {"Q", {type_code::uint, 64}},
     {"e", {type_code::float_, 16}}, {"f", {type_code::float_, 32}},  {"d", {type_code::float_, 64}},
     {"Zf", {type_code::complex, 64}}, {"Zd", {type_code::complex, 128}}, {"F", {type_code::complex, 64}},
-    {"D", {type_code::complex, 128}}, {"l", {type_code::int_, 64}},  {"L", {type_code::uint, 64}},
+    {"D", {type_code::complex, 128}}, {"l", {type_code::int_, bits_of_long}}, {"L", {type_code::uint, bits_of_long}},
     {"n", {type_code::int_, 64}},   {"N", {type_code::uint, 64}},    {"c", {type_code::uint, 8}},
 };
 

@@ -84,8 +84,9 @@ TEST_CASE("R16, R17: formats of the buffer protocol and their data types") {
     CHECK(type(">B", 1) == ferry::dtype_of<std::uint8_t>);
     CHECK(type("<h", 2) == ferry::dtype_of<std::int16_t>);
     CHECK(type("=I", 4) == ferry::dtype_of<std::uint32_t>);
-    CHECK(type("@l", 8) == ferry::dtype_of<std::int64_t>);
-    CHECK(type("l", 8) == ferry::dtype_of<std::int64_t>);
+    CHECK(type("@l", sizeof(long)) == ferry::dtype_of<long>);
+    CHECK(type("l", sizeof(long)) == ferry::dtype_of<long>);
+    CHECK(type("L", sizeof(long)) == ferry::dtype_of<unsigned long>);
     CHECK(type("<l", 4) == ferry::dtype_of<std::int32_t>);
     CHECK(type("=L", 4) == ferry::dtype_of<std::uint32_t>);
     CHECK(type("N", 8) == ferry::dtype_of<std::uint64_t>);
