@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 import mmap
+import sys
 from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object, pythonapi
 from types import SimpleNamespace
 
@@ -198,20 +199,33 @@ def before_a_closed_page(size):
     pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
     _everything.append(pages)
-    protect = ctypes.CDLL(None).mprotect
-    protect.argtypes = (c_void_p, ctypes.c_size_t, ctypes.c_int)
-    assert protect(start + mmap.PAGESIZE, mmap.PAGESIZE, 0) == 0
-    return start + mmap.PAGESIZE - size
+    closed = c_void_p(start + mmap.PAGESIZE)
+    if sys.platform == "win32":
+        no_access = 1
+        assert ctypes.windll.kernel32.VirtualProtect(closed, ctypes.c_size_t(mmap.PAGESIZE), no_access, ctypes.byref(ctypes.c_ulong()))
+    else:
+        assert ctypes.CDLL(None).mprotect(closed, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    return closed.value - size
 
 
-def on_a_foreign_thread(function, argument, gil):
-    """Calls a C function on a thread that Python knows nothing of, and waits for it: with the GIL held or given away."""
-    libc = (ctypes.PyDLL if gil else ctypes.CDLL)(None)
-    thread = ctypes.c_ulong()
-    libc.pthread_create.argtypes = (c_void_p, c_void_p, c_void_p, c_void_p)
-    libc.pthread_join.argtypes = (ctypes.c_ulong, c_void_p)
-    assert libc.pthread_create(ctypes.byref(thread), None, function, argument) == 0
-    assert libc.pthread_join(thread, None) == 0
+def on_foreign_threads(calls, gil):
+    """Calls C functions on threads that Python knows nothing of, and waits for them: with the GIL held or given away."""
+    library = (ctypes.PyDLL if gil else ctypes.CDLL)("kernel32" if sys.platform == "win32" else None)
+    threads = []
+    for function, argument in calls:
+        function, argument, thread = c_void_p(function), c_void_p(argument), c_void_p()
+        if sys.platform == "win32":
+            library.CreateThread.restype = c_void_p
+            thread.value = library.CreateThread(None, ctypes.c_size_t(0), function, argument, 0, None)
+            assert thread
+        else:
+            assert library.pthread_create(ctypes.byref(thread), None, function, argument) == 0
+        threads.append(thread)
+    for thread in threads:
+        if sys.platform == "win32":
+            assert library.WaitForSingleObject(thread, -1) == 0 and library.CloseHandle(thread)
+        else:
+            assert library.pthread_join(thread, None) == 0
 
 
 def products(**choices):

@@ -58,8 +58,11 @@ class Mallinfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in NAMES]
 
 
-mallinfo = ctypes.CDLL(None).mallinfo2  # what is allocated, and not what the process has in memory
-mallinfo.restype = Mallinfo
+if sys.platform == "win32":
+    mallinfo = Mallinfo  # what malloc gives is not counted there
+else:
+    mallinfo = ctypes.CDLL(None).mallinfo2  # what is allocated, and not what the process has in memory
+    mallinfo.restype = Mallinfo
 
 
 def left(t):

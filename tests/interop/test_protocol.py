@@ -21,6 +21,17 @@ def tensor():
     return mt.asarray(VALUES, "int32")
 
 
+def built_without_cuda():
+    try:
+        mt.zeros(1, device="cuda")
+    except BufferError as e:
+        return "built without CUDA" in str(e)
+    return False
+
+
+needs_cuda_build = pytest.mark.skipif(built_without_cuda(), reason="minitensor was built without CUDA")
+
+
 def is_both(error):
     return isinstance(error, BufferError) and isinstance(error, ValueError)
 
@@ -388,6 +399,7 @@ def test_R56_the_request_is_forwarded_in_one_call(how, expected):
     assert producer.asked == [expected]
 
 
+@needs_cuda_build
 @pytest.mark.parametrize("device", [(2, 0), (13, 0)], ids=["cuda", "cuda_managed"])
 @pytest.mark.parametrize("how, said", [
     ({}, {}), ({"copy": True}, {}), ({"device": "cpu"}, {}), ({"device": "cuda_host"}, {}), ({"device": "cuda_managed"}, {}),
@@ -419,6 +431,7 @@ def test_R56_a_producer_on_a_gpu_that_no_back_end_reaches_is_asked_for_copies_to
     assert [f.deletions for f in made] == [1]
 
 
+@needs_cuda_build
 @pytest.mark.parametrize("how", [{"copy": True}, {"device": "cpu"}], ids=str)
 def test_R56_a_copy_on_a_stream_that_is_not_known_is_refused(how):
     """The producer shares nothing, and has no table that tells on which stream it would copy."""
@@ -529,6 +542,7 @@ def test_R37_R81_an_error_of_dlpack_device_comes_through(error, how):
     assert producer.asked == []
 
 
+@needs_cuda_build
 @pytest.mark.parametrize("announced", [(1, 0), (2, 1), (10, 0), "nonsense"], ids=str)
 @pytest.mark.parametrize("how, first", [({}, {}), ({"copy": True}, {"copy": True}), ({"device": "cpu"}, {"dl_device": (1, 0)})], ids=str)
 def test_R38_R44_a_tensor_on_another_gpu_than_announced_is_requested_again_and_shared(announced, how, first):

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 import without_gil
-from forge import Forged, delete, on_a_foreign_thread, take
+from forge import Forged, delete, on_foreign_threads, take
 
 import minitensor as mt
 
@@ -93,15 +93,7 @@ def test_R65_a_tensor_may_be_released_on_another_thread():
 
 def test_R65_releases_on_threads_without_a_python_state():
     raws = [take(mt.arange(100).__dlpack__()) for _ in range(50)]
-    libc = ctypes.CDLL(None)
-    libc.pthread_create.argtypes = (ctypes.c_void_p,) * 4
-    libc.pthread_join.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
-    threads = (ctypes.c_ulong * len(raws))()
-    for i, raw in enumerate(raws):
-        slot = ctypes.addressof(threads) + i * ctypes.sizeof(ctypes.c_ulong)
-        assert libc.pthread_create(slot, None, raw.deleter, ctypes.addressof(raw)) == 0
-    for thread in threads:
-        libc.pthread_join(thread, None)
+    on_foreign_threads([(raw.deleter, ctypes.addressof(raw)) for raw in raws], gil=False)
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
@@ -120,7 +112,7 @@ def test_R65_the_array_of_another_library_is_released_on_such_a_thread(library):
     raw = take(t.__dlpack__())
     del a, t
     assert dies() is not None
-    on_a_foreign_thread(raw.deleter, ctypes.addressof(raw), gil=False)
+    on_foreign_threads([(raw.deleter, ctypes.addressof(raw))], gil=False)
     assert dies() is None
 
 
@@ -326,6 +318,7 @@ def test_R66_the_interpreter_ends_without_error_with_tensors_in_torch():
     """)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the C library of Windows has no __cxa_atexit")
 @pytest.mark.parametrize("make", ["t", "mt.from_dlpack(np.arange(10))", "mt.from_dlpack(mt.from_dlpack(np.arange(10)).__dlpack__())"])
 @pytest.mark.parametrize("version", ["None", "(1, 3)"])
 def test_R66_a_deleter_runs_after_the_interpreter_has_ended(make, version):
@@ -348,6 +341,10 @@ atexit.register(lambda: print("Python ends", flush=True))
 # Forks
 
 
+forks = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+
+
+@forks
 def test_a_forked_child_uses_and_releases_its_tensors():
     child(PROLOGUE + """
 import os
@@ -367,6 +364,7 @@ assert t[999].item() == 999 and mt.from_dlpack(c).data_ptr == t.data_ptr
 """)
 
 
+@forks
 def test_a_fork_while_other_threads_export():
     child(PROLOGUE + """
 import os, warnings

@@ -5,7 +5,6 @@ not support it, the programs run one after another: each holds a lock until it e
 """
 
 import ctypes
-import fcntl
 import os
 import sys
 
@@ -46,6 +45,8 @@ def _can_move():
 
 
 def _take_turns():
+    import fcntl
+
     path = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"ferry-tests-{os.getuid()}.lock")
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -56,4 +57,4 @@ def _take_turns():
     return lock  # stays open until the process ends
 
 
-LOCK = None if _can_move() and _moved() else _take_turns()
+LOCK = None if sys.platform == "win32" or (_can_move() and _moved()) else _take_turns()

@@ -1,4 +1,4 @@
-"""Tests in a CPython without the GIL, for which some libraries have no wheel: a test that imports one of them is skipped there.
+"""Tests in a CPython without the GIL or on Windows, where some libraries are missing: a test that imports one of them is skipped there.
 
 In every other CPython all libraries must be installed: MISSING is empty, and an import fails.
 """
@@ -14,11 +14,12 @@ import pytest
 WITHOUT_GIL = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 TESTS = str(pathlib.Path(__file__).resolve().parents[1])
 SOME = ("array_api_strict", "duckdb", "imageio", "jax", "polars", "pyarrow", "sklearn", "torch", "tvm_ffi")
-MISSING = tuple(name for name in SOME if WITHOUT_GIL and importlib.util.find_spec(name) is None)
+MISSING = tuple(name for name in SOME if (WITHOUT_GIL or sys.platform == "win32") and importlib.util.find_spec(name) is None)
 
 
 def skip(name):
-    pytest.skip(f"{name} is not installed for CPython {sys.version_info[0]}.{sys.version_info[1]} without the GIL", allow_module_level=True)
+    where = "without the GIL" if WITHOUT_GIL else "on Windows"
+    pytest.skip(f"{name} is not installed for CPython {sys.version_info[0]}.{sys.version_info[1]} {where}", allow_module_level=True)
 
 
 def need(name):

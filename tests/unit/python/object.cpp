@@ -1,20 +1,44 @@
 #include "interpreter.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
+
+#if defined(_WIN32)
+#include <process.h>
+#else
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 using ferry::python::owned_object;
 using ferry::python::reference;
 
 namespace {
 
-/// Runs f in a child of a fork; how it ends.
+/// Runs f in a child process, from which it does not return; how it ends. On Windows, which has no fork, the program
+/// runs its test again.
 template <class F>
 int in_child(F f) {
+#if defined(_WIN32)
+    constexpr int ran = 42;
+    if (std::getenv("FERRY_IN_CHILD") != nullptr) {
+        f();
+        _exit(ran);
+    }
+    auto const* const context = doctest::getContextOptions();
+    std::string test = context->currentTest->m_name;
+    std::ranges::replace_if(test, [](unsigned char c) { return !std::isalnum(c); }, '?');
+    _putenv("FERRY_IN_CHILD=1");
+    auto const status =
+        _spawnl(_P_WAIT, context->binary_name.c_str(), "child", ("--test-case=" + test).c_str(), nullptr);
+    _putenv("FERRY_IN_CHILD=");
+    return status == ran ? 0 : -1;
+#else
     pid_t const pid = fork();
     if (pid == 0) {
         f();
@@ -23,6 +47,7 @@ int in_child(F f) {
     int status = -1;
     waitpid(pid, &status, 0);
     return status;
+#endif
 }
 
 }  // namespace

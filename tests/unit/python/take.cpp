@@ -3,9 +3,12 @@
 
 #include "support/counting_producer.hpp"
 
-#include <dlfcn.h>
-
 #include <thread>
+#include <utility>
+
+#if !defined(_WIN32)
+#include <dlfcn.h>
+#endif
 
 using ferry::python::reference;
 using support::counting_producer;
@@ -25,11 +28,6 @@ struct events {
     }
 };
 thread_local constinit events seen;
-
-template <class Function>
-Function* real(char const* name) {
-    return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
 
 PyMemAllocatorEx original;
 void* allocate(void*, std::size_t size) {
@@ -66,37 +64,62 @@ int note_code(void*) {
     return 0;
 }
 
-}  // namespace
-
-// These definitions stand before libpython's.
-extern "C" void* PyCapsule_GetPointer(PyObject* capsule, char const* name) {
-    static auto* const read = real<void*(PyObject*, char const*)>("PyCapsule_GetPointer");
-    void* const pointer = read(capsule, name);
+// What this program calls instead of functions of libpython, which these call.
+decltype(&PyCapsule_GetPointer) real_read;
+void* watched_read(PyObject* capsule, char const* name) {
+    void* const pointer = real_read(capsule, name);
     if (seen.is_watched && pointer != nullptr) {
         seen.is_between = true;
         Py_AddPendingCall(&note_code, nullptr);
     }
     return pointer;
 }
-extern "C" int PyCapsule_SetName(PyObject* capsule, char const* name) {
-    static auto* const rename = real<int(PyObject*, char const*)>("PyCapsule_SetName");
-    int const result = rename(capsule, name);
+decltype(&PyCapsule_SetName) real_rename;
+int watched_rename(PyObject* capsule, char const* name) {
+    int const result = real_rename(capsule, name);
     if (seen.is_watched) {
         ++seen.renamings;
         seen.is_between = false;
     }
     return result;
 }
-extern "C" PyThreadState* PyEval_SaveThread() {
-    static auto* const save = real<PyThreadState*()>("PyEval_SaveThread");
+decltype(&PyEval_SaveThread) real_save;
+PyThreadState* watched_save() {
     if (seen.is_between) ++seen.between;
-    return save();
+    return real_save();
 }
+
+}  // namespace
+
+#if defined(_WIN32)
+// The table through which this program calls functions of a DLL.
+extern "C" decltype(real_read) __imp_PyCapsule_GetPointer;
+extern "C" decltype(real_rename) __imp_PyCapsule_SetName;
+extern "C" decltype(real_save) __imp_PyEval_SaveThread;
+static bool const is_watching = [] {
+    real_read = std::exchange(__imp_PyCapsule_GetPointer, &watched_read);
+    real_rename = std::exchange(__imp_PyCapsule_SetName, &watched_rename);
+    real_save = std::exchange(__imp_PyEval_SaveThread, &watched_save);
+    return true;
+}();
+#else
+// These definitions stand before libpython's.
+extern "C" void* PyCapsule_GetPointer(PyObject* capsule, char const* name) { return watched_read(capsule, name); }
+extern "C" int PyCapsule_SetName(PyObject* capsule, char const* name) { return watched_rename(capsule, name); }
+extern "C" PyThreadState* PyEval_SaveThread() { return watched_save(); }
+template <class Function>
+static bool find(Function*& function, char const* name) {
+    return (function = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name))) != nullptr;
+}
+static bool const is_watching = find(real_read, "PyCapsule_GetPointer") && find(real_rename, "PyCapsule_SetName") &&
+                                find(real_save, "PyEval_SaveThread");
+#endif
 
 namespace {
 
 template <class Producer>
 void check_that_taking_is_one_step() {
+    REQUIRE(is_watching);
     support::start_python();
     Producer p{values, support::float32, {2, 3}};
     reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
