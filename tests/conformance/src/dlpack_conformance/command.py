@@ -201,7 +201,8 @@ def arguments():
 
 
 def main():
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = arguments()
     asked = parser.parse_args()
     if asked.list:

@@ -7,6 +7,7 @@ import ctypes
 import gc
 import mmap
 import platform
+import sys
 import time
 from ctypes import POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object, pythonapi
 
@@ -163,10 +164,28 @@ def before_a_closed_page(size):
     pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     KEPT.append(pages)
     start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
-    protect = ctypes.CDLL(None).mprotect
-    protect.argtypes = (c_void_p, ctypes.c_size_t, ctypes.c_int)
-    assert protect(start + mmap.PAGESIZE, mmap.PAGESIZE, 0) == 0
-    return start + mmap.PAGESIZE - size
+    closed = c_void_p(start + mmap.PAGESIZE)
+    if sys.platform == "win32":
+        no_access = 1
+        assert ctypes.windll.kernel32.VirtualProtect(closed, ctypes.c_size_t(mmap.PAGESIZE), no_access, ctypes.byref(c_uint32()))
+    else:
+        assert ctypes.CDLL(None).mprotect(closed, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    return closed.value - size
+
+
+def executable(code):
+    """Returns the address of a copy of machine code."""
+    if sys.platform == "win32":
+        commit_and_reserve, execute_read_write = 0x3000, 0x40
+        allocate = ctypes.windll.kernel32.VirtualAlloc
+        allocate.restype = c_void_p
+        address = allocate(None, ctypes.c_size_t(len(code)), commit_and_reserve, execute_read_write)
+        ctypes.memmove(address, code, len(code))
+        return address
+    pages = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    pages.write(code)
+    KEPT.append(pages)
+    return ctypes.addressof(ctypes.c_char.from_buffer(pages))
 
 
 def counting_deleter():
@@ -176,14 +195,12 @@ def counting_deleter():
     """
     code = {
         "x86_64": bytes.fromhex("f0 ff 47 f8 c3"),  # lock inc dword [rdi - 8]; ret
+        "AMD64": bytes.fromhex("f0 ff 41 f8 c3"),  # Windows: lock inc dword [rcx - 8]; ret
         "aarch64": bytes.fromhex("01 80 5f b8 21 04 00 11 01 80 1f b8 c0 03 5f d6"),  # ldur w1, [x0, -8]; add; stur; ret
     }.get(platform.machine())
     if code is None:
         raise OSError(f"there is no deleter for {platform.machine()} here")
-    pages = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    pages.write(code)
-    KEPT.append(pages)
-    return ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    return executable(code)
 
 
 COUNTING_DELETER = counting_deleter()
@@ -298,9 +315,13 @@ class Offer:
 
 def on_a_foreign_thread(function, argument):
     """Calls a C function on a thread that is not Python's, without the GIL, and waits for it."""
-    libc = ctypes.CDLL(None)
-    thread = ctypes.c_ulong()
-    libc.pthread_create.argtypes = (c_void_p, c_void_p, c_void_p, c_void_p)
-    libc.pthread_join.argtypes = (ctypes.c_ulong, c_void_p)
-    assert libc.pthread_create(ctypes.byref(thread), None, function, argument) == 0
-    assert libc.pthread_join(thread, None) == 0
+    function, argument, thread = c_void_p(function), c_void_p(argument), c_void_p()
+    if sys.platform == "win32":
+        kernel = ctypes.windll.kernel32
+        kernel.CreateThread.restype = c_void_p
+        thread.value = kernel.CreateThread(None, ctypes.c_size_t(0), function, argument, 0, None)
+        assert thread and kernel.WaitForSingleObject(thread, -1) == 0 and kernel.CloseHandle(thread)
+    else:
+        libc = ctypes.CDLL(None)
+        assert libc.pthread_create(ctypes.byref(thread), None, function, argument) == 0
+        assert libc.pthread_join(thread, None) == 0

@@ -591,6 +591,8 @@ def the_deleter_can_run_after_finalisation(library):
     raw = take(export(library, library.array(), max_version=ONE))
     if not raw.deleter:
         raise NotApplicable("there is no deleter")
+    if sys.platform == "win32":
+        raise NotApplicable("the C library of Windows has no __cxa_atexit")
     at_exit = ctypes.CDLL(None)["__cxa_atexit"]
     at_exit.argtypes = (ctypes.c_void_p,) * 3
     at_exit(raw.deleter, ctypes.addressof(raw), None)

@@ -1,13 +1,13 @@
 """Runs cases in worker processes: one per library, a new one after a crash or a hang."""
 
 import json
-import os
-import selectors
+import pathlib
+import queue
 import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from dataclasses import asdict, dataclass
 
 from .case import CASES
@@ -33,36 +33,37 @@ class Died(Exception):
 
 class Worker:
     def __init__(self, spec, timeout, alone=False):
-        self.errors, self.notes = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.errors, self.folder = tempfile.TemporaryFile(), tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.notes = pathlib.Path(self.folder.name, "notes")
         self.timeout = timeout
         self.process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "dlpack_conformance.worker", spec, str(self.notes.fileno()), *["alone"] * alone],
+            [sys.executable, "-X", "faulthandler", "-m", "dlpack_conformance.worker", spec, self.notes, *["alone"] * alone],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True,
-            pass_fds=[self.notes.fileno()],
         )  # fmt: skip
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.process.stdout, selectors.EVENT_READ)
-        self.pending = b""
+        self.lines = queue.SimpleQueue()
+        threading.Thread(target=self.listen, daemon=True).start()
         self.facts = self.answer(max(timeout, 120))
 
+    def listen(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(b"")
+
     def answer(self, timeout):
-        end = time.monotonic() + timeout
-        while b"\n" not in self.pending:
-            if not self.selector.select(max(0, end - time.monotonic())):
-                self.end()
-                raise Died(f"timeout: no answer within {timeout:g} s")
-            read = os.read(self.process.stdout.fileno(), 1 << 16)
-            if not read:
-                raise Died(self.how_it_died())
-            self.pending += read
-        line, _, self.pending = self.pending.partition(b"\n")
+        try:
+            line = self.lines.get(timeout=timeout)
+        except queue.Empty:
+            self.end()
+            raise Died(f"timeout: no answer within {timeout:g} s") from None
+        if not line.endswith(b"\n"):
+            raise Died(self.how_it_died())
         return json.loads(line)
 
     def ask(self, key):
         try:
             self.process.stdin.write(key.encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
+        except OSError:  # a broken pipe, which Windows reports as EINVAL
             raise Died(self.how_it_died()) from None
         return self.answer(self.timeout)
 
@@ -84,7 +85,7 @@ class Worker:
 
     def last_call(self):
         """The last call of the library, returned or not."""
-        return os.pread(self.notes.fileno(), 2000, 0).decode(errors="replace").strip()
+        return self.notes.read_bytes().decode(errors="replace").strip() if self.notes.exists() else ""
 
     def end(self):
         if self.process.poll() is None:

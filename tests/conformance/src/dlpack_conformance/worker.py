@@ -1,6 +1,6 @@
 """The process in which a library runs: it is asked for cases on its standard input and answers on its standard output, in JSON.
 
-usage: python -m dlpack_conformance.worker PLUG-IN NOTES [alone]      NOTES: a file descriptor for what is being called
+usage: python -m dlpack_conformance.worker PLUG-IN NOTES [alone]      NOTES: a file for what is being called
 """
 
 import json
@@ -54,7 +54,8 @@ def watch(library, notes):
     def note(self, name, value):
         object.__setattr__(self, name, value)
         if name in ("said", "offered", "made"):
-            os.pwrite(notes, call_of(self).encode()[:2000].ljust(2000), 0)
+            notes.seek(0)
+            notes.write(call_of(self).encode()[:2000].ljust(2000))
 
     library.__class__ = type(type(library).__name__, (type(library),), {"__setattr__": note})
 
@@ -62,7 +63,7 @@ def watch(library, notes):
 def main():
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # separates the output of libraries from the answers
-    spec, notes, alone = sys.argv[1], int(sys.argv[2]), sys.argv[3:] == ["alone"]
+    spec, notes, alone = sys.argv[1], open(sys.argv[2], "wb", buffering=0), sys.argv[3:] == ["alone"]
 
     def answer(**fields):
         answers.write(json.dumps(fields) + "\n")
