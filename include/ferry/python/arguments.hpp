@@ -85,11 +85,9 @@ struct interned_names {
 /// \return        false, without a Python error, if the object is not an integer
 /// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline bool to_integer(PyObject* object, long long& out) {
-    reference index;
     if (PyLong_Check(object) == 0) {
-        index = index_of(object);
-        if (!index) return false;
-        object = index.get();
+        reference const index = index_of(object);
+        return index && to_integer(index.get(), out);
     }
     int overflow = 0;
     out = PyLong_AsLongLongAndOverflow(object, &overflow);
