@@ -191,8 +191,8 @@ inline void clear_error_if_device_array(PyObject* x) {
 /// \throws error           errors of from_arrow, from_arrow_stream and concat;  errc::argument or out_of_memory: the
 ///                         error EINVAL or ENOMEM of the stream
 /// \throws std::bad_alloc  when an allocation fails
-template <class BackEnd = host_back_end const&>
-[[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = host_only) {
+template <class BackEnd = host_back_end>
+[[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = {}) {
     if (reference const method = detail::find_method(x, "__arrow_c_array__")) {
         try {
             return detail::import_array(method);

@@ -235,9 +235,9 @@ template <class T, class BackEnd>
 /// \throws error_is_set    errors of to_request and to_capsule
 /// \throws error           errors of ferry::to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
-template <class T, class BackEnd = host_back_end const&>
+template <class T, class BackEnd = host_back_end>
     requires shareable<std::remove_const_t<T>>
-[[nodiscard]] PyObject* export_capsule(T& array, converted_arguments const& asked, BackEnd&& b = host_only) {
+[[nodiscard]] PyObject* export_capsule(T& array, converted_arguments const& asked, BackEnd&& b = {}) {
     tensor_view const& v = view_of(array);
     return detail::export_array_capsule(array, v, to_request(asked, v.device()), ferry::detail::ready_on(array), b);
 }
@@ -254,9 +254,9 @@ template <class T, class BackEnd = host_back_end const&>
 /// \throws error_is_set    errors of convert_arguments, to_request and to_capsule
 /// \throws error           errors of ferry::to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
-template <class T, class BackEnd = host_back_end const&>
+template <class T, class BackEnd = host_back_end>
     requires shareable<std::remove_const_t<T>>
-[[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd&& b = host_only) {
+[[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd&& b = {}) {
     return export_capsule(array, convert_arguments(given), b);
 }
 

@@ -373,8 +373,8 @@ template <class T>
 ///                       capsule that cannot be used; BufferError for a PyTorch tensor that DLPack cannot represent
 /// \throws error  errors of ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54);
 ///                errc::device if two calls to `__dlpack__` export on different devices (R37)
-template <class T, class BackEnd = host_back_end const&>
-[[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = host_only,
+template <class T, class BackEnd = host_back_end>
+[[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = {},
                             flags assumed = flags::read_only) {
     auto const where = detail::in_python;
     detail::imported got{.assumed = assumed};

@@ -81,8 +81,8 @@ namespace detail {
 ///                 for a Python exception, or an exception of the adapter; errc::out_of_memory for a MemoryError or
 ///                 std::bad_alloc; errc::copy_needed, errc::device and errors of ferry::from_dlpack, as for
 ///                 from_python; errors of try_from_capsule
-template <class T, class BackEnd = host_back_end const&>
-[[nodiscard]] result<T> try_from_python(PyObject* x, request const& req, BackEnd&& b = host_only,
+template <class T, class BackEnd = host_back_end>
+[[nodiscard]] result<T> try_from_python(PyObject* x, request const& req, BackEnd&& b = {},
                                         reference* raised = nullptr, flags assumed = flags::read_only) noexcept {
     constexpr auto api = "ferry::python::try_from_python";
     auto const where = detail::in_python;
