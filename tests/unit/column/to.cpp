@@ -93,6 +93,23 @@ TEST_CASE("a frame of a hundred columns is one copy to the device, and one wait 
     CHECK(w.sim.calls(verb::wait) - before == 1);
 }
 
+TEST_CASE("buffers that lie side by side are copied at once only if they are in one allocation") {
+    std::byte const bytes[256]{};
+    auto const runs_of = [&](std::int64_t first, std::size_t readable) {
+        ferry::detail::copied_range one{bytes, first}, other{bytes + 128, 128};
+        ferry::detail::copied_range* ranges[] = {&other, &one};
+        std::vector<ferry::detail::copied_range> runs;
+        CHECK(ferry::detail::lay_out(ranges, runs, {bytes, readable}) == 256);
+        return runs.size();
+    };
+    CHECK(runs_of(128, 0) == 2);
+    CHECK(runs_of(128, 128) == 2);
+    CHECK(runs_of(128, 256) == 1);
+    CHECK(runs_of(100, 128) == 2);
+    CHECK(runs_of(100, 256) == 1);
+    CHECK(runs_of(129, 0) == 1);
+}
+
 TEST_CASE("a copy to the host is complete on return; a copy to a device does not block") {
     world w;
     auto const c = frame(20);

@@ -89,23 +89,26 @@ struct copied_range {
     std::int64_t bytes;
     std::int64_t at = 0;
 };
-/// The copies of the ranges in address order, each byte once, aligned as before. Small gaps are copied within
-/// `readable` bytes, one allocation. Sorts the ranges.
+/// The copies of the ranges in address order, each byte once, aligned as before. No copy leaves an allocation: ranges
+/// that overlap are in one allocation, and so are those within `readable`, where small gaps are copied as well. Sorts
+/// the ranges.
 /// \return  number of bytes of the allocation
 [[nodiscard]] inline std::int64_t lay_out(std::span<copied_range*> ranges, std::vector<copied_range>& runs,
                                           std::span<std::byte const> readable = {}) {
     constexpr std::int64_t alignment = 64, largest_gap = 4096;
     constexpr std::less<> before;
     auto const round_up = [](std::int64_t n) { return (n + alignment - 1) / alignment * alignment; };
-    auto const is_readable = [&](std::byte const* p) {
-        return !readable.empty() && !before(p, readable.data()) && !before(readable.data() + readable.size(), p);
+    auto const is_readable = [&](std::byte const* begin, std::byte const* end) {
+        return !before(begin, readable.data()) && !before(readable.data() + readable.size(), end);
     };
     std::int64_t total = 0;
     std::ranges::sort(ranges, before, &copied_range::begin);
     for (auto* r : ranges) {
         auto const* const end = runs.empty() ? nullptr : runs.back().begin + runs.back().bytes;
-        if (end == nullptr ||
-            (before(end, r->begin) && !(is_readable(end) && is_readable(r->begin) && r->begin - end <= largest_gap))) {
+        bool const is_joined = end != nullptr && (before(r->begin, end) ||  // mutant: column_side_by_side
+                                                  (is_readable(runs.back().begin, r->begin + r->bytes) &&
+                                                   r->begin - end <= largest_gap));
+        if (!is_joined) {
             total = round_up(total) + static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(r->begin) % 16);
             runs.push_back({r->begin, 0, total});
         }
