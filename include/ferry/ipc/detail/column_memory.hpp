@@ -143,7 +143,9 @@ class column_memory {
 
     [[nodiscard]] static bool take(known_range const& known, std::byte const* begin, std::int64_t bytes,
                                    ferry::device place, wire::slice& out) {
-        if (!is_same_device(known.place, place) || std::less<>{}(known.end, begin)) return false;
+        // At the end of one allocation another may begin, in which bytes of unknown number are.
+        bool const is_after = std::less<>{}(known.end, begin) || (begin == known.end && bytes < 0);
+        if (!is_same_device(known.place, place) || is_after) return false;
         auto const room = static_cast<std::uint64_t>(known.end - begin);
         auto const length = bytes < 0 ? room : static_cast<std::uint64_t>(bytes);
         if (length > room) return false;
