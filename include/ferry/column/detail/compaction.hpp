@@ -61,7 +61,8 @@ class compaction {
     template <memory_space Space>
     [[nodiscard]] column run(std::span<column_view const> chunks, Space space) {
         column_path const path{chunks[0].name()};
-        node root{.path = &path, .pieces{chunks.begin(), chunks.end()}};
+        node root{.path = &path, .like = chunks[0]};
+        for (auto const& c : chunks) root.pieces.emplace_back(c);
         static_cast<void>(walk(root));
         place_data(root);
         auto const owner = std::make_shared<buffer<Space>>(static_cast<std::size_t>(total_), std::move(space));
@@ -77,7 +78,7 @@ class compaction {
 
    private:
     /// The part of a child or of a buffer that a piece uses, and where it goes.
-    struct part {
+    struct extent {
         std::int64_t begin = 0, end = 0, at = 0;
         [[nodiscard]] std::int64_t length() const noexcept { return end - begin; }
         [[nodiscard]] std::int64_t shift() const noexcept { return at - begin; }
@@ -87,17 +88,25 @@ class compaction {
             end = is_first ? e : (std::max)(end, e);
         }
     };
+    /// Items of a source.
+    struct piece : column_view {
+        /// The offset of no items may be anything.
+        explicit piece(column_view c) noexcept : column_view{c.node(), c.length() != 0 ? c.offset() : 0, c.length()} {}
+        std::int64_t done = 0;        // items of the pieces before it
+        extent used{};                // of the child, or of the data
+        std::vector<extent> parts{};  // of the children of a dense union, or of the data buffers of views
+    };
     struct node {
         column_path const* path = nullptr;
-        std::vector<column_view> pieces{};         // items of the sources, in order
-        std::vector<part> used{};                  // for each piece; several for views and dense unions
+        column_view like{};  // the first chunk, which has the type and the names
+        std::vector<piece> pieces{};
         std::vector<node> children{};              // or the dictionary
         std::vector<column_parts> parts{};         // of the children
         std::span<column_buffer const> buffers{};  // written
         std::int64_t length = 0, null_count = 0;
 
         [[nodiscard]] std::uintptr_t address(std::size_t buffer) const noexcept {
-            return reinterpret_cast<std::uintptr_t>(pieces[0].buffers()[buffer].data);
+            return reinterpret_cast<std::uintptr_t>(like.buffers()[buffer].data);
         }
         [[nodiscard]] std::uintptr_t address_of_nulls() const noexcept { return null_count > 0 ? address(0) : 0; }
         /// Of written items.
@@ -121,26 +130,26 @@ class compaction {
     /// Data of views.
     struct view_data {
         std::byte const* begin;
-        part* used;
+        extent* used;
         std::size_t place;
     };
 
     // ---- what the layouts share ----
 
     [[nodiscard]] column_parts walk(node& n) {
-        auto const first = n.pieces[0];
+        auto const first = n.like;
         auto const layout = first.layout();
         bool const is_large = layout.buffers[1].bits == 64;
         auto flags = first.flags();
         n.length = 0;
-        for (auto const& p : n.pieces) {
+        for (auto& p : n.pieces) {
+            p.done = n.length;
             if (!checked_add(n.length, p.length(), n.length))
                 refuse(n, message{"its length overflows"}, errc::overflow);
             flags = merged_flags(flags, p.flags());
         }
         n.children.resize(first.node().children.size() + first.has_dictionary());
         n.parts.resize(n.children.size());
-        if (!is_writing_) n.used.resize(n.pieces.size());
         if (first.type().id == type_id::null) n.null_count = n.length;
         if (layout.has_validity()) add_validity(n);
         else if (is_union(first.type().id)) add_type_ids(n);
@@ -174,7 +183,7 @@ class compaction {
                 .metadata = first.metadata()};
     }
     void add_children(node& n) {
-        auto const first = n.pieces[0];
+        auto const first = n.like;
         auto const is_run_ends = first.type().id == type_id::run_end_encoded;
         if (first.has_dictionary()) {
             auto const path = n.path->dictionary();
@@ -182,17 +191,19 @@ class compaction {
             n.parts[0] = walk(n.children[0]);
             return;
         }
-        auto const parts = n.used.size() / n.pieces.size();  // of each piece
         for (std::size_t c = is_run_ends; c < n.children.size(); ++c) {
             auto& child = n.children[c];
             column_path const path{*n.path, first.type().id, static_cast<int>(c), first.node().children[c].name};
             child.path = &path;
-            for (std::size_t i = 0; !is_writing_ && i < n.pieces.size(); ++i) {
-                auto const& from = n.pieces[i].node().children[c];
-                auto const& used = n.used[parts == 1 ? i : i * parts + c];
+            child.like = first.node().children[c];
+            for (auto const& p : n.pieces) {
+                if (is_writing_) break;
+                auto const& from = p.node().children[c];
+                auto const& used = p.parts.empty() ? p.used : p.parts[c];
                 if (used.length() != 0 && used.end > from.length)
                     refuse(child, message{"it has "} << from.length << " items, and its parent needs " << used.end);
-                child.pieces.emplace_back(from, from.offset + (used.length() != 0 ? used.begin : 0), used.length());
+                child.pieces.emplace_back(
+                    column_view{from, from.offset + (used.length() != 0 ? used.begin : 0), used.length()});
             }
             n.parts[c] = walk(child);
         }
@@ -234,7 +245,7 @@ class compaction {
         return bytes;
     }
     /// Appends a part to the total, which offsets of `width` bytes count.
-    void append(node const& n, part& p, std::int64_t& total, std::int64_t width, char const* what) const {
+    void append(node const& n, extent& p, std::int64_t& total, std::int64_t width, char const* what) const {
         p.at = total;
         if (!checked_add(total, p.length(), total)) refuse(n, message{"its offsets overflow"}, errc::overflow);
         require_at_most(n, total, most_of(width), what);
@@ -253,14 +264,6 @@ class compaction {
         fail(code, api_, message{} << *n.path << ": " << what.c_str(), where_);
     }
 
-    /// Calls `f(piece, its parts, number of items before it)` for each piece that has items.
-    template <class F>
-    static void for_each_piece(node& n, F f) {
-        std::int64_t done = 0;
-        auto const parts = n.used.size() / n.pieces.size();
-        for (std::size_t i = 0; i < n.pieces.size(); done += n.pieces[i].length(), ++i)
-            if (n.pieces[i].length() != 0) f(n.pieces[i], n.used.data() + i * parts, done);
-    }
     /// Calls `f(i)` for each null among the written items.
     template <class F>
     static void for_each_null(node const& n, F f) {
@@ -299,20 +302,19 @@ class compaction {
     void add_validity(node& n) {
         if (!is_writing_)
             for (auto const& p : n.pieces) n.null_count += p.length() - count_set(validity(p));
-        auto* const to =
-            add_buffer(n, n.null_count > 0 ? bitmap_bytes(n.length) : -1, {buffer_kind::validity, 0, n.address(0)});
+        auto const bytes = n.null_count > 0 ? bitmap_bytes(n.length) : -1;
+        auto* const to = add_buffer(n, bytes, {buffer_kind::validity, 0, n.address(0)});
         if (to == nullptr) return;
-        for_each_piece(n, [&](column_view p, part*, std::int64_t done) { copy_bits(validity(p), to, done); });
+        for (auto const& p : n.pieces) copy_bits(validity(p), to, p.done);
     }
     void add_items(node& n) {
-        auto const bits = item_bits(n.pieces[0].type()), width = bits / 8;
+        auto const bits = item_bits(n.like.type()), width = bits / 8;
         auto const bytes = bits == 1 ? bitmap_bytes(n.length) : bytes_of(n, n.length, width);
         auto* const to = add_buffer(n, bytes, {buffer_kind::data, width, n.address(1), 0, n.address_of_nulls()});
         if (to == nullptr) return;
-        for_each_piece(n, [&](column_view p, part*, std::int64_t done) {
-            if (bits == 1) copy_bits({data_of(p, 1), p.offset(), p.length()}, to, done);
-            else copy(to + done * width, data_of(p, 1) + p.offset() * width, p.length() * width);
-        });
+        for (auto const& p : n.pieces)
+            if (bits == 1) copy_bits({data_of(p, 1), p.offset(), p.length()}, to, p.done);
+            else copy(to + p.done * width, data_of(p, 1) + p.offset() * width, p.length() * width);
         if (bits != 1) return for_each_null(n, [&](std::int64_t i) { clear(to + i * width, width); });
         auto const* const valid = reinterpret_cast<std::byte const*>(n.validity(0, 0).data());
         for (std::int64_t i = 0; valid != nullptr && i < bytes; ++i) to[i] &= valid[i];
@@ -322,158 +324,150 @@ class compaction {
     void add_offsets(node& n, bool is_large) {
         auto const width = is_large ? 8 : 4;
         std::int64_t total = 0;
-        if (!is_writing_)
-            for_each_piece(n, [&](column_view p, part* used, std::int64_t) {
-                used->begin = load_offset(data_of(p, 1), p.offset(), is_large);
-                used->end = load_offset(data_of(p, 1), p.offset() + p.length(), is_large);
-                auto const most = n.children.empty() ? text_bytes(p.node(), is_large) : child_of(p, 0).length();
-                if (used->begin < 0 || used->end < used->begin || used->end > most)
-                    refuse(n, message{"its offsets go from "} << used->begin << " to " << used->end
-                                                              << ", and there are " << most);
-                append(n, *used, total, width, "bytes or items");
-            });
+        for (auto& p : n.pieces) {
+            if (is_writing_ || p.length() == 0) continue;
+            auto const begin = load_offset(data_of(p, 1), p.offset(), is_large),
+                       end = load_offset(data_of(p, 1), p.offset() + p.length(), is_large),
+                       most = n.children.empty() ? text_bytes(p.node(), is_large) : child_of(p, 0).length();
+            if (begin < 0 || end < begin || end > most)
+                refuse(n, message{"its offsets go from "} << begin << " to " << end << ", and there are " << most);
+            p.used = {begin, end};
+            append(n, p.used, total, width, "bytes or items");
+        }
         auto* const to = add_buffer(n, bytes_of(n, n.length + 1, width), {buffer_kind::offsets, width, n.address(1)});
         if (to == nullptr) return;
         clear(to, width);  // of no items
-        for_each_piece(n, [&](column_view p, part const* used, std::int64_t done) {
-            is_large ? write_offsets<std::int64_t>(n, p, *used, to + 8 * done)
-                     : write_offsets<std::int32_t>(n, p, *used, to + 4 * done);
-        });
+        for (auto const& p : n.pieces)
+            is_large ? write_offsets<std::int64_t>(n, p, to + 8 * p.done)
+                     : write_offsets<std::int32_t>(n, p, to + 4 * p.done);
     }
     template <class T>
-    void write_offsets(node const& n, column_view p, part used, std::byte* to) const {
+    void write_offsets(node const& n, piece const& p, std::byte* to) const {
+        if (p.length() == 0) return;
         auto const* const from = data_of(p, 1) + p.offset() * static_cast<std::int64_t>(sizeof(T));
+        auto const shift = p.used.shift();
         T before = load<T>(from, 0);
-        bool shrinks = before != used.begin;
+        bool shrinks = before != p.used.begin;
         for (std::int64_t i = 0, count = p.length(); i <= count; ++i) {
             T const value = load<T>(from, i);
             shrinks |= value < before;
             before = value;
-            store(to, i, shifted(value, used.shift()));
+            store(to, i, shifted(value, shift));
         }
-        if (shrinks || before != used.end)
-            refuse(n, message{"its offsets do not grow from "} << used.begin << " to " << used.end);
+        if (shrinks || before != p.used.end)
+            refuse(n, message{"its offsets do not grow from "} << p.used.begin << " to " << p.used.end);
     }
     void add_text(node& n, bool is_large) {
         std::int64_t total = 0;
-        for_each_piece(n, [&](column_view p, part const* used, std::int64_t) {
-            total += used->length();
-            if (used->length() != 0 && data_of(p, 2) == nullptr)
-                refuse(n, message{"data buffer is null, needs "} << used->end << " bytes");
-        });
-        origin const with_nulls{buffer_kind::bytes, is_large, n.address(2), n.address(1), n.address_of_nulls()},
-            // The same bytes, wherever each item begins.
-            without{buffer_kind::bytes, 0, n.address(2), 0, 0, n.used[0].begin, n.used[0].end};
-        auto* const to = add_buffer(n, total, n.null_count > 0 ? with_nulls : without);
+        for (auto const& p : n.pieces) {
+            total += p.used.length();
+            if (p.used.length() != 0 && data_of(p, 2) == nullptr)
+                refuse(n, message{"data buffer is null, needs "} << p.used.end << " bytes");
+        }
+        origin of{buffer_kind::bytes, is_large, n.address(2), n.address(1), n.address_of_nulls()};
+        if (n.null_count == 0)  // the same bytes, wherever each item begins
+            of = {buffer_kind::bytes, 0, of.data, 0, 0, n.pieces[0].used.begin, n.pieces[0].used.end};
+        auto* const to = add_buffer(n, total, of);
         if (to == nullptr) return;
-        for_each_piece(n, [&](column_view p, part const* used, std::int64_t) {
-            copy(to + used->at, data_of(p, 2) + used->begin, used->length());
-        });
+        for (auto const& p : n.pieces) copy(to + p.used.at, data_of(p, 2) + p.used.begin, p.used.length());
         for_each_null(n, [&, offsets = n.buffers[1].data](std::int64_t i) {
             auto const begin = load_offset(offsets, i, is_large), end = load_offset(offsets, i + 1, is_large);
-            if (begin < end && end <= total) clear(to + begin, end - begin);  // of a node that shares the offsets
+            if (begin < end && end <= total) clear(to + begin, end - begin);  // another node may have the offsets
         });
     }
     template <class T>
     void add_list_views(node& n) {
         constexpr std::int64_t width = sizeof(T);
         std::int64_t total = 0;
-        if (!is_writing_)
-            for_each_piece(n, [&](column_view p, part* used, std::int64_t) {
-                auto const valid = validity(p);
-                auto const items = child_of(p, 0).length();
-                for (std::int64_t k = 0; k < p.length(); ++k) {
-                    if (!valid[k]) continue;
-                    std::int64_t const start = load<T>(data_of(p, 1), p.offset() + k),
-                                       size = load<T>(data_of(p, 2), p.offset() + k);
-                    if (start < 0 || size < 0 || start > items || size > items - start)
-                        refuse(n, message{"item "} << k << " has " << size << " values from " << start
-                                                   << " on, and there are " << items);
-                    if (size != 0) used->include(start, start + size);
-                }
-                append(n, *used, total, width, "items");
-            });
+        for (auto& p : n.pieces) {
+            if (is_writing_) break;
+            auto const valid = validity(p);
+            auto const items = child_of(p, 0).length();
+            extent used;
+            for (std::int64_t k = 0; k < p.length(); ++k) {
+                if (!valid[k]) continue;
+                std::int64_t const start = load<T>(data_of(p, 1), p.offset() + k),
+                                   size = load<T>(data_of(p, 2), p.offset() + k);
+                if (start < 0 || size < 0 || start > items || size > items - start)
+                    refuse(n, message{"item "} << k << " has " << size << " values from " << start
+                                               << " on, and there are " << items);
+                if (size != 0) used.include(start, start + size);
+            }
+            append(n, p.used = used, total, width, "items");
+        }
         auto const bytes = bytes_of(n, n.length, width);
         origin const of{buffer_kind::starts, width, n.address(1), n.address(2), n.address_of_nulls()};
         auto* const starts = add_buffer(n, bytes, of);
-        auto* const sizes = add_buffer(n, bytes, {buffer_kind::sizes, width, of.other, of.data, of.nulls});
+        auto* const sizes = add_buffer(n, bytes, {buffer_kind::sizes, width, of.data, of.other, of.nulls});
         if (starts == nullptr) return;  // then the sizes are shared as well
-        for_each_piece(n, [&](column_view p, part const* used, std::int64_t done) {
-            auto const valid = n.validity(done, p.length());
+        for (auto const& p : n.pieces) {
+            auto const valid = n.validity(p.done, p.length());
+            auto const shift = p.used.shift();
             for (std::int64_t k = 0; k < p.length(); ++k) {
                 T const size = valid[k] ? load<T>(data_of(p, 2), p.offset() + k) : T{};
                 T const start = size == 0 ? T{} : load<T>(data_of(p, 1), p.offset() + k);
-                store(starts, done + k, size == 0 ? T{} : shifted(start, used->shift()));
-                store(sizes, done + k, size);
+                store(starts, p.done + k, size == 0 ? T{} : shifted(start, shift));
+                store(sizes, p.done + k, size);
             }
-        });
+        }
     }
 
     void add_views(node& n) {
         auto* const to = add_buffer(n, bytes_of(n, n.length, 16), {});
-        auto const data_count = [](column_view p) { return p.buffers().size() - 3; };
-        if (!is_writing_) {
-            n.used.clear();
-            for (auto const& p : n.pieces) {
-                n.used.resize(n.used.size() + data_count(p));
-                check_views(n, p, std::span{n.used}.last(data_count(p)));
-            }
-        }
         std::vector<std::int64_t> lengths;
-        std::size_t i = 0;
-        for (auto const& p : n.pieces)
-            for (std::size_t k = 2; k < 2 + data_count(p); ++k, ++i) {
-                auto& used = n.used[i];
+        for (auto& p : n.pieces) {
+            if (!is_writing_) check_views(n, p);
+            for (std::size_t k = 0; k < p.parts.size(); ++k) {
+                auto& used = p.parts[k];
                 used.at = static_cast<std::int64_t>(lengths.size());  // the number of the buffer in the copy
                 if (used.length() == 0) continue;
-                if (!is_writing_) data_.push_back({data_of(p, k), &used, places_.size()});
+                if (!is_writing_) data_.push_back({data_of(p, 2 + k), &used, places_.size()});
                 static_cast<void>(add_buffer(n, 0, {}));
                 lengths.push_back(used.length());
             }
+        }
         auto const bytes = 8 * static_cast<std::int64_t>(lengths.size());
         if (auto* const last = add_buffer(n, bytes, {}); last != nullptr) copy(last, lengths.data(), bytes);
         if (to == nullptr) return;
-        std::int64_t done = 0;
-        auto const* used = n.used.data();
         for (auto const& p : n.pieces) {
-            auto const valid = n.validity(done, p.length());
-            for (std::int64_t k = 0; k < p.length(); ++k, ++done) {
+            auto const valid = n.validity(p.done, p.length());
+            for (std::int64_t k = 0; k < p.length(); ++k) {
                 auto view = valid[k] ? load<view_item>(data_of(p, 1), p.offset() + k) : view_item{};
                 auto const buffer = static_cast<std::size_t>(view.buffer);
                 bool const is_inline = view.size <= view_item::most_inline;
-                if (view.size < 0 || (!is_inline && buffer >= data_count(p)))
+                if (view.size < 0 || (!is_inline && buffer >= p.parts.size()))
                     refuse(n, message{"view "} << k << " changed while it was read");
                 if (is_inline) {
                     clear(reinterpret_cast<std::byte*>(&view) + 4 + view.size, view_item::most_inline - view.size);
                 } else {
-                    view.buffer = static_cast<std::int32_t>(used[buffer].at);
-                    view.offset = shifted(view.offset, -used[buffer].begin);
+                    view.buffer = static_cast<std::int32_t>(p.parts[buffer].at);
+                    view.offset = shifted(view.offset, -p.parts[buffer].begin);
                 }
-                store(to, done, view);
+                store(to, p.done + k, view);
             }
-            used += data_count(p);
         }
     }
-    void check_views(node const& n, column_view p, std::span<part> used) const {
+    void check_views(node const& n, piece& p) const {
+        p.parts.resize(p.buffers().size() - 3);
         auto const valid = validity(p);
         for (std::int64_t k = 0; k < p.length(); ++k) {
             if (!valid[k]) continue;
             auto const view = load<view_item>(data_of(p, 1), p.offset() + k);
             auto const buffer = static_cast<std::size_t>(view.buffer);
             bool const is_inline = view.size <= view_item::most_inline;
-            if (view.size < 0 || (!is_inline && (buffer >= used.size() || view.offset < 0)))
+            if (view.size < 0 || (!is_inline && (buffer >= p.parts.size() || view.offset < 0)))
                 refuse(n, message{"view "} << k << " has " << view.size << " bytes at " << view.offset << " of buffer "
-                                           << view.buffer << ", and there are " << std::uint64_t{used.size()});
-            if (!is_inline) used[buffer].include(view.offset, std::int64_t{view.offset} + view.size);
+                                           << view.buffer << ", and there are " << std::uint64_t{p.parts.size()});
+            if (!is_inline) p.parts[buffer].include(view.offset, std::int64_t{view.offset} + view.size);
         }
-        for (std::size_t k = 0; k < used.size(); ++k) {
-            if (used[k].length() == 0) continue;
+        for (std::size_t k = 0; k < p.parts.size(); ++k) {
+            if (p.parts[k].length() == 0) continue;
             auto const& data = p.buffers()[2 + k];
             auto const bytes = data.bytes >= 0
                                    ? data.bytes
                                    : load<std::int64_t>(p.buffers().back().data, static_cast<std::int64_t>(k));
-            if (used[k].end > bytes || data.data == nullptr)
-                refuse(n, message{"views reach to byte "} << used[k].end << " of data buffer " << std::uint64_t{k}
+            if (p.parts[k].end > bytes || data.data == nullptr)
+                refuse(n, message{"views reach to byte "} << p.parts[k].end << " of data buffer " << std::uint64_t{k}
                                                           << ", which holds " << bytes);
         }
     }
@@ -496,103 +490,94 @@ class compaction {
         }
     }
 
-    /// Structs, unions and fixed-size lists: the items apply to the children.
+    /// Structs, sparse unions and fixed-size lists: the items apply to the children.
     static void use_items(node& n) {
-        auto const& type = n.pieces[0].type();
-        std::int64_t const each = type.id == type_id::fixed_size_list ? type.width : 1;
-        for_each_piece(n, [&](column_view p, part* used, std::int64_t) {
-            *used = {p.offset() * each, (p.offset() + p.length()) * each};
-        });
+        std::int64_t const each = n.like.type().id == type_id::fixed_size_list ? n.like.type().width : 1;
+        for (auto& p : n.pieces)
+            if (p.length() != 0) p.used = {p.offset() * each, (p.offset() + p.length()) * each};
     }
     void add_type_ids(node& n) {
         auto* const to = add_buffer(n, n.length, {buffer_kind::type_ids, 1, n.address(0)});
         if (to == nullptr) return;
-        for_each_piece(n, [&](column_view p, part*, std::int64_t done) {
-            copy(to + done, data_of(p, 0) + p.offset(), p.length());
-        });
+        for (auto const& p : n.pieces) copy(to + p.done, data_of(p, 0) + p.offset(), p.length());
     }
     void add_dense_starts(node& n) {
-        auto const children = n.children.size();
-        auto const child_of_id = union_children{n.pieces[0].type()}.child;
-        std::vector<std::int64_t> totals(children);
-        n.used.resize(n.pieces.size() * children);
-        if (!is_writing_)
-            for_each_piece(n, [&](column_view p, part* used, std::int64_t) {
-                for (std::int64_t k = 0; k < p.length(); ++k) {
-                    auto const id = load<std::uint8_t>(data_of(p, 0), p.offset() + k);
-                    auto const start = load<std::int32_t>(data_of(p, 1), p.offset() + k);
-                    if (id > 127 || child_of_id[id] < 0)
-                        refuse(n, message{"item "} << k << " has type id " << unsigned{id}
-                                                   << ", which its format does not name");
-                    int const child = child_of_id[id];
-                    if (auto const items = child_of(p, child).length(); start < 0 || start >= items)
-                        refuse(n, message{"item "} << k << " is item " << start << " of child " << child
-                                                   << ", which has " << items);
-                    used[child].include(start, start + 1);
-                }
-                for (std::size_t c = 0; c < children; ++c) append(n, used[c], totals[c], 4, "items of one child");
-            });
+        auto const child_of_id = union_children{n.like.type()}.child;
+        std::vector<std::int64_t> totals(n.children.size());
+        for (auto& p : n.pieces) {
+            if (is_writing_) break;
+            p.parts.resize(n.children.size());
+            for (std::int64_t k = 0; k < p.length(); ++k) {
+                auto const id = load<std::uint8_t>(data_of(p, 0), p.offset() + k);
+                auto const start = load<std::int32_t>(data_of(p, 1), p.offset() + k);
+                if (id > 127 || child_of_id[id] < 0)
+                    refuse(n, message{"item "} << k << " has type id " << unsigned{id}
+                                               << ", which its format does not name");
+                int const child = child_of_id[id];
+                if (auto const items = child_of(p, child).length(); start < 0 || start >= items)
+                    refuse(n, message{"item "} << k << " is item " << start << " of child " << child << ", which has "
+                                               << items);
+                p.parts[static_cast<std::size_t>(child)].include(start, start + 1);
+            }
+            for (std::size_t c = 0; c < totals.size(); ++c) append(n, p.parts[c], totals[c], 4, "items of one child");
+        }
         auto* const to = add_buffer(n, bytes_of(n, n.length, 4), {buffer_kind::starts, 1, n.address(1), n.address(0)});
         if (to == nullptr) return;
-        for_each_piece(n, [&](column_view p, part const* used, std::int64_t done) {
+        for (auto const& p : n.pieces) {
             std::int64_t shifts[128]{};
             for (std::size_t id = 0; id < 128; ++id)
-                if (child_of_id[id] >= 0) shifts[id] = used[child_of_id[id]].shift();
+                if (child_of_id[id] >= 0) shifts[id] = p.parts[static_cast<std::size_t>(child_of_id[id])].shift();
             for (std::int64_t k = 0; k < p.length(); ++k)
-                store(to, done + k,
+                store(to, p.done + k,
                       shifted(load<std::int32_t>(data_of(p, 1), p.offset() + k),
                               shifts[load<std::uint8_t>(data_of(p, 0), p.offset() + k) & 127]));
-        });
+        }
     }
     void add_run_ends(node& n) {
-        with_integer(child_of(n.pieces[0], 0).type().id, [&]<class T>(T) {
+        auto const like = child_of(n.like, 0);
+        with_integer(like.type().id, [&]<class T>(T) {
             auto const load_end = [](column_view ends, std::int64_t i) {
-                return static_cast<std::int64_t>(load<T>(ends.buffers()[1].data, ends.offset() + i));
+                return static_cast<std::int64_t>(load<T>(data_of(ends, 1), ends.offset() + i));
             };
             std::int64_t runs = 0;
-            if (!is_writing_)
-                for_each_piece(n, [&](column_view p, part* used, std::int64_t done) {
-                    auto const ends = child_of(p, 0);
-                    auto const first_after = [&](std::int64_t item) {  // whatever the ends are
-                        std::int64_t low = 0, high = ends.length();
-                        while (low < high) {
-                            auto const middle = low + (high - low) / 2;
-                            if (load_end(ends, middle) > item) high = middle;
-                            else low = middle + 1;
-                        }
-                        return low;
-                    };
-                    *used = {first_after(p.offset()), first_after(p.offset() + p.length() - 1) + 1};
-                    if (used->end > ends.length() || used->length() <= 0)
-                        refuse(n, message{"its runs end before item "} << p.offset() + p.length());
-                    require_at_most(n, done + p.length(), most_of(sizeof(T)), "items");
-                    append(n, *used, runs, sizeof(T), "runs");
-                });
-            else
-                for (auto const& used : n.used) runs += used.length();
-            auto const like = child_of(n.pieces[0], 0);
-            auto& ends = n.children[0];
-            ends.path = n.path;
-            static_cast<void>(add_buffer(ends, -1, {}));
-            auto* const to = add_buffer(ends, bytes_of(n, runs, sizeof(T)), {});
+            for (auto& p : n.pieces) {
+                if (p.length() == 0) continue;
+                auto const ends = child_of(p, 0);
+                auto const first_after = [&](std::int64_t item) {  // whatever the ends are
+                    std::int64_t low = 0, high = ends.length();
+                    while (low < high) {
+                        auto const middle = low + (high - low) / 2;
+                        if (load_end(ends, middle) > item) high = middle;
+                        else low = middle + 1;
+                    }
+                    return low;
+                };
+                if (!is_writing_) p.used = {first_after(p.offset()), first_after(p.offset() + p.length() - 1) + 1};
+                if (p.used.end > ends.length() || p.used.length() <= 0)
+                    refuse(n, message{"its runs end before item "} << p.offset() + p.length());
+                require_at_most(n, p.done + p.length(), most_of(sizeof(T)), "items");
+                append(n, p.used, runs, sizeof(T), "runs");
+            }
+            auto& out = n.children[0];
+            out.path = n.path;
+            static_cast<void>(add_buffer(out, -1, {}));
+            auto* const to = add_buffer(out, bytes_of(n, runs, sizeof(T)), {});
             n.parts[0] = {.format = like.format(),
                           .name = like.name(),
                           .length = runs,
                           .null_count = 0,
-                          .buffers = ends.buffers,
+                          .buffers = out.buffers,
                           .flags = like.flags(),
                           .metadata = like.metadata()};
             if (to == nullptr) return;
-            for_each_piece(n, [&](column_view p, part const* used, std::int64_t done) {
-                auto before = p.offset();
-                for (auto k = used->begin; k < used->end; ++k) {
+            for (auto const& p : n.pieces)
+                for (auto k = p.used.begin, before = p.offset(); k < p.used.end; ++k) {
                     auto const end = load_end(child_of(p, 0), k);
                     if (end <= before)
                         refuse(n, message{"its run ends do not grow: "} << end << " comes after " << before);
                     before = end;
-                    store(to, k + used->shift(), static_cast<T>((std::min)(end - p.offset(), p.length()) + done));
+                    store(to, k + p.used.shift(), static_cast<T>((std::min)(end - p.offset(), p.length()) + p.done));
                 }
-            });
         });
     }
 
@@ -601,48 +586,47 @@ class compaction {
     [[nodiscard]] bool add_indices(node& n) {
         if (!is_writing_) find_dictionaries(n);
         if (n.children[0].pieces.size() == 1) return add_items(n), false;
-        with_integer(n.pieces[0].type().id, [&]<class T>(T) {
+        with_integer(n.like.type().id, [&]<class T>(T) {
             auto* const to = add_buffer(n, bytes_of(n, n.length, sizeof(T)), {});
             if (to == nullptr) return;
-            for_each_piece(n, [&](column_view p, part const* used, std::int64_t done) {
-                auto const valid = n.validity(done, p.length());
+            for (auto const& p : n.pieces) {
+                auto const valid = n.validity(p.done, p.length());
                 for (std::int64_t k = 0; k < p.length(); ++k) {
-                    // Negative indices become large numbers.
                     auto const index = load<T>(data_of(p, 1), p.offset() + k);
-                    if (valid[k] && static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(used->end))
+                    // Negative indices become large numbers.
+                    if (valid[k] && static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(p.used.end))
                         refuse(n, message{"index "} << static_cast<std::int64_t>(index)
-                                                    << " is outside of its dictionary of " << used->end << " items");
-                    store(to, done + k, valid[k] ? shifted(index, used->at) : T{});
+                                                    << " is outside of its dictionary of " << p.used.end << " items");
+                    store(to, p.done + k, valid[k] ? shifted(index, p.used.at) : T{});
                 }
-            });
+            }
         });
         return true;
     }
     void find_dictionaries(node& n) const {
         auto& distinct = n.children[0].pieces;
-        std::vector<std::int64_t> begins;
+        n.children[0].like = dictionary_of(n.like);
         std::vector<column> copies;
         std::int64_t total = 0;
-        for (std::size_t i = 0; i < n.pieces.size(); ++i) {
-            auto const d = dictionary_of(n.pieces[i]);
+        for (auto& p : n.pieces) {
+            auto const d = dictionary_of(p);
             auto const found = find_dictionary(distinct, copies, d);
             if (found == distinct.size()) {
-                distinct.push_back(d);
-                begins.push_back(total);
+                distinct.emplace_back(d).used.at = total;
                 if (!checked_add(total, d.length(), total))
                     refuse(n, message{"its dictionaries overflow"}, errc::overflow);
             }
-            n.used[i] = {0, d.length(), begins[found]};
+            p.used = {0, d.length(), distinct[found].used.at};
         }
         if (distinct.size() == 1) return;
-        auto const& type = n.pieces[0].type();
-        auto const most = most_of(item_bits(type) / 8);
-        bool const is_signed = with_integer(type.id, []<class T>(T) { return std::is_signed_v<T>; });
-        require_at_most(n, total - 1, is_signed || type.id == type_id::uint64 ? most : 2 * most + 1,
+        auto const id = n.like.type().id;
+        auto const most = most_of(item_bits(n.like.type()) / 8);
+        bool const is_signed = with_integer(id, []<class T>(T) { return std::is_signed_v<T>; });
+        require_at_most(n, total - 1, is_signed || id == type_id::uint64 ? most : 2 * most + 1,
                         "as its last index, with all dictionaries");
     }
     /// Each dictionary is copied once, for all comparisons.
-    [[nodiscard]] std::size_t find_dictionary(std::vector<column_view> const& distinct, std::vector<column>& copies,
+    [[nodiscard]] std::size_t find_dictionary(std::vector<piece> const& distinct, std::vector<column>& copies,
                                               column_view d) const {
         for (std::size_t i = 0; i < distinct.size(); ++i)
             if (is_same_tree(distinct[i].node(), d.node(), std::equal_to<>{})) return i;
