@@ -175,7 +175,7 @@ struct column_move {
         ferry::device target;
         if constexpr (memory_space<Where>) target = place.device();
         else target = place;
-        if (c.view().node().is_mixed) return move_children(c, place, b, on, where);
+        if (c.view().is_mixed()) return move_children(c, place, b, on, where);
         auto const from = c.device();
         if (is_same_device(from, target)) return c;
         static_cast<void>(check_support(b, from, {api, where}));
@@ -205,7 +205,7 @@ struct column_move {
         std::vector<column> moved;
         for (int i = 0; i < c.child_count(); ++i) {
             auto const child = c.field(i, where);
-            bool const is_mixed = child.view().node().is_mixed;
+            bool const is_mixed = child.view().is_mixed();
             if (!is_mixed && on.names_stream() && child.device().type != device_type::cpu) {
                 static_cast<void>(check_support(b, child.device(), {api, where}));
                 b.wait(on.on_device(child.device()));  // mutant: column_children_wait

@@ -212,6 +212,8 @@ class column_view : public column_interface<column_view> {
     /// may
     ///          be on other devices
     [[nodiscard]] ferry::device device() const noexcept { return node_->device; }
+    /// \return  whether a child, at any depth, is on another device than this node; see make_struct
+    [[nodiscard]] bool is_mixed() const noexcept { return node_->is_mixed; }
 
     /// \return  the buffers, to which the offset is not applied; see layout_of
     [[nodiscard]] std::span<column_buffer const> buffers() const noexcept { return node_->buffers; }
@@ -355,7 +357,7 @@ template <class F>
 }
 /// Fails unless the host can read the memory of all nodes.
 inline bool check_host(column_view const& c, reporter r) {
-    if (!c.node().is_mixed) return check_host_node(c, r);
+    if (!c.is_mixed()) return check_host_node(c, r);
     return for_each_node(c, column_path{c.name()}, [&](column_view const& n, column_path const& path) {
         if (is_host_accessible(n.device())) return true;
         return report(r, errc::not_accessible,
@@ -365,7 +367,7 @@ inline bool check_host(column_view const& c, reporter r) {
 }
 /// Fails, with a cure, unless all nodes are on one device.
 [[nodiscard]] inline bool check_one_device(column_view const& c, char const* cure, reporter r) {
-    if (!c.node().is_mixed) return true;
+    if (!c.is_mixed()) return true;
     return for_each_node(c, column_path{c.name()}, [&](column_view const& n, column_path const& path) {
         if (is_same_device(n.device(), c.device())) return true;
         return report(r, errc::device,

@@ -80,9 +80,11 @@ TEST_CASE("an allocation that fails releases the struct once") {
 TEST_CASE("each node of a column has a device") {
     auto const t = partitioned();
     CHECK(t.device() == ferry::cpu);
+    CHECK(t.view().is_mixed());
     CHECK(t.child("g").device() == gpu);
     auto const nested = t.field("s");
     CHECK(nested.device() == other_gpu);
+    CHECK_FALSE(nested.view().is_mixed());
     CHECK(nested.field("x").device() == other_gpu);
     CHECK(t.null_count() == 0);
     CHECK(t.slice(1, 1).child("g").device() == gpu);
@@ -118,7 +120,7 @@ TEST_CASE("a column on several devices is moved child by child") {
     column const outer_children[] = {make_struct(spread, "t")};
     for (auto const place : {ferry::cpu, gpu, other_gpu}) {
         auto const there = make_struct(outer_children).to(place, sim, stream);
-        CHECK_FALSE(there.view().node().is_mixed);
+        CHECK_FALSE(there.view().is_mixed());
         CHECK(there.device() == place);
         CHECK(shown(there.child(0).to(ferry::cpu, sim, stream)) == shown(expected));
     }
