@@ -83,6 +83,22 @@ def test_numbers_share_and_booleans_are_copied():
     assert mt.from_dlpack(c.children[2], device="cpu").tolist() == [1, 2, 3]
 
 
+def test_numbers_have_the_cuda_array_interface_with_validity_as_the_mask():
+    c = host().to("cuda")
+    numbers, plain = c.children[1], c.children[2]
+    validity, values = array_in_device(numbers).buffers[:2]
+    facts = numbers.__cuda_array_interface__
+    assert (facts["version"], facts["shape"], facts["typestr"], facts["data"]) == (3, (3,), "<i4", (values, True))
+    assert facts["strides"] is None and facts["stream"] is None
+    mask = facts["mask"]
+    del c, numbers
+    bits = mask.__cuda_array_interface__
+    assert (bits["shape"], bits["typestr"], bits["data"]) == ((3,), "<t1", (validity, True))
+    assert plain.__cuda_array_interface__["mask"] is None
+    for other in (host().children[1], host().to("cuda").children[0], host().to("cuda").children[3]):
+        assert not hasattr(other, "__cuda_array_interface__")
+
+
 def array_in_device(column):
     return device_array_in(column.__arrow_c_device_array__()[1]).array
 

@@ -130,6 +130,9 @@ class Column:
         """Raise a ValueError if the column is invalid. Checks its structure and, with `full`, also its values."""
     def to(self, device: _Device) -> Column:
         """Return a compacted copy of the column on another device, or the column itself if it is on that device."""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3, with the validity as the mask; only for numbers in memory of GPUs, else AttributeError."""
     def __arrow_c_schema__(self) -> Any:
         """A capsule 'arrow_schema' of the type."""
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:

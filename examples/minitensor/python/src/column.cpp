@@ -6,6 +6,7 @@
 #ifdef MINITENSOR_HAS_CUDA
 #include <ferry/cuda/arrow.hpp>
 #include <ferry/python/cuda_back_end.hpp>
+#include <ferry/python/cuda_column_interface.hpp>
 #endif
 #include <ferry/column.hpp>
 #include <ferry/column/concat.hpp>
@@ -91,6 +92,7 @@ column to(column const& c, nb::handle device) {
     auto const where = normalised(to_device(device));
     ferry::device const wanted{static_cast<ferry::device_type>(where.type), where.id};
     ferry::python::without_gil const unlocked;
+    if (c.view().is_mixed()) return c.to(wanted, back_end{});
     if (ferry::is_same_device(c.device(), wanted)) return c;
     // Compacted on the host, before the copy or after it.
     if (ferry::is_host_accessible(c.device())) return ferry::compact(c).to(wanted, back_end{});
@@ -144,6 +146,14 @@ void define_columns(nb::module_& m) {
         throw nb::python_error{};
     }
     // [/install]
+#ifdef MINITENSOR_HAS_CUDA
+    // The columns are ready: their copies and imports have ended.
+    if (!ferry::python::install_column_cuda_array_interface(
+            reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return column_in(o); },
+            [](column const&) { return ferry::stream_token{}; })) {
+        throw nb::python_error{};
+    }
+#endif
 }
 
 }  // namespace mt::python
