@@ -28,7 +28,8 @@ CROSS = (
 WINDOWS_HEADERS = "the headers after `<windows.h>`, except those of ipc, cuda and adapters of other libraries"
 WINDOWS = (
     "under Wine: tests of base, tensor, space, exchange, wire, column, arrow, adapters, abi, the conformance kit and its std, Eigen and xtensor arrays; static checks; "
-    f"{WINDOWS_HEADERS}; and, except the Eigen and xtensor arrays, all of this, and the tests of python, compiled by Clang 19 in its mode for MSVC"
+    f"{WINDOWS_HEADERS}; tests of python and most Python tests in CPython for Windows; "
+    "and, except the Eigen and xtensor arrays and the Python tests, all of this compiled by Clang 19 in its mode for MSVC"
 )
 WINDOWS_CI = f"under Wine: tests of base, tensor, exchange, the conformance kit; {WINDOWS_HEADERS}, also in Clang's mode for MSVC"
 FREE_THREADED = (
