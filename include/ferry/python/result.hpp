@@ -160,9 +160,8 @@ template <class Options>
 ///
 /// \tparam Options  library<> and through<>; at most one of each
 /// \param value  array, or managed_tensor; None is returned for an empty managed_tensor
-/// \param like   array whose library has `from_dlpack`, or a module or class that has it: it creates the result. Null
-/// or
-///               None: a library<> of the options, or none
+/// \param like   array whose library has `from_dlpack`, or a module or class that has it, which creates the result.
+///               If null or None, the options determine the type of the result
 /// \return       new reference
 /// \throws error_is_set  TypeError: `like` has no from_dlpack; exceptions of the library
 /// \throws error         errors of ferry::to_dlpack
