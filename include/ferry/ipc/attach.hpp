@@ -30,8 +30,8 @@ struct attach_options {
     /// pool stays on its device, and this device gets access to it.
     std::optional<ferry::device> device{};
     /// File descriptors received with the descriptor, one for each of its memories, -1 where none is needed: the file
-    /// of a CUDA pool, or `shared::file` of an anonymous segment. If both are needed, `shared::files` follow the files of
-    /// all memories. Borrowed during the call.
+    /// of a CUDA pool, or `shared::file` of an anonymous segment. If both are needed, `shared::files` follow the files
+    /// of all memories. Borrowed during the call.
     std::span<int const> files{};
 };
 
