@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>  // names are owned
 #include <string_view>
 #include <utility>
@@ -244,11 +245,9 @@ class exporter {
     [[nodiscard]] bool knows(std::uint64_t id) const noexcept { return clients_.contains(id); }
     /// Returns the buffers that importers hold, in ascending order.
     [[nodiscard]] std::vector<std::uint64_t> held() const {
-        std::vector<std::uint64_t> all;
-        for (auto const& [id, c] : clients_) all.insert(all.end(), c.held.begin(), c.held.end());
-        std::ranges::sort(all);
-        all.erase(std::ranges::unique(all).begin(), all.end());
-        return all;
+        std::set<std::uint64_t> all;
+        for (auto const& [id, c] : clients_) all.insert(c.held.begin(), c.held.end());
+        return {all.begin(), all.end()};
     }
     [[nodiscard]] statistics counts() const {
         auto s = counts_;

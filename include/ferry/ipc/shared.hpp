@@ -144,20 +144,18 @@ class shared {
     /// False when an event is being written, or cannot be opened while its process is running.
     [[nodiscard]] bool order_after_importers(stream_token on) {
         bool is_ordered = true;
-        for_each_part([&](auto& part) { is_ordered = is_ordered && order_after_importers(part, on); });
+        for_each_part([&](auto& part) {
+            auto const its = on.on_device(part.device);  // mutant: ipc_reuse_device
+            int const count = part.handles.empty() ? 0 : control_page::max_importers;
+            for (int i = 0; i < count && is_ordered; ++i) {
+                event_handle done;
+                auto const found = part.control().announced(i, done, part.locks());
+                // One event of an importer marks its work on all memories of the page.
+                is_ordered = found == control_page::mark::none ||
+                             (found == control_page::mark::event && part.handles[0]->order_after(done, its));
+            }
+        });
         return is_ordered;
-    }
-    [[nodiscard]] static bool order_after_importers(detail::share_state& part, stream_token on) {
-        if (part.handles.empty()) return true;
-        on = on.on_device(part.device);  // mutant: ipc_reuse_device
-        for (int i = 0; i < control_page::max_importers; ++i) {
-            event_handle done;
-            auto const found = part.control().announced(i, done, part.locks());
-            if (found == control_page::mark::unclear) return false;
-            // One event of an importer marks its work on all memories of the page.
-            if (found == control_page::mark::event && !part.handles[0]->order_after(done, on)) return false;
-        }
-        return true;
     }
 
     std::shared_ptr<detail::share_state> state_;

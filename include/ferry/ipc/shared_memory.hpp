@@ -218,7 +218,6 @@ class segment {
         return opened;
     }
 
-    [[nodiscard]] explicit operator bool() const noexcept { return base_ != nullptr; }
     [[nodiscard]] control_page& control() const noexcept { return *static_cast<control_page*>(base_); }
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(base_) + detail::page_bytes(); }
     /// Returns the size of the data, without the control page.
@@ -242,10 +241,10 @@ class segment {
     /// \param name  an unused name
     /// \return      false, with errno, when the segment has no name left, or the name cannot be made
     [[nodiscard]] bool link(std::string const& name) const noexcept {
-        auto const parts = parse_segment_name(name);
-        auto const byte = detail::share_byte(parts ? parts->id : 0);
+        auto const parts = parse_segment_name(name).value_or(segment_name{});
+        auto const byte = detail::share_byte(parts.id);
         if (!detail::lock(locks(), F_RDLCK, byte)) return false;  // before the name appears: see sweep
-        if (detail::is_anonymous(name)) return true;
+        if (parts.kind == segment_kind::anonymous) return true;
         message const self = message{"/proc/self/fd/"} << file_.get();
         message const path = detail::path_of(name.c_str());
         if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
@@ -258,9 +257,10 @@ class segment {
     /// \param name  the name
     /// \return      false when the name exists and cannot be removed
     bool unlink(std::string const& name) const noexcept {
-        auto const parts = parse_segment_name(name);
-        detail::lock(locks(), F_UNLCK, detail::share_byte(parts ? parts->id : 0));  // mutant: ipc_retract
-        return detail::is_anonymous(name) || ::unlink(detail::path_of(name.c_str()).c_str()) == 0 || errno == ENOENT;
+        auto const parts = parse_segment_name(name).value_or(segment_name{});
+        detail::lock(locks(), F_UNLCK, detail::share_byte(parts.id));  // mutant: ipc_retract
+        return parts.kind == segment_kind::anonymous || ::unlink(detail::path_of(name.c_str()).c_str()) == 0 ||
+               errno == ENOENT;
     }
     /// Seals an anonymous segment, so that no process maps it with write access from now on. Writable mappings remain.
     /// No effect on a named one, or before Linux 5.1.

@@ -20,7 +20,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 class shared_space {
    public:
     explicit shared_space(session& s) noexcept : state_{detail::session_access::state(&s)} {}
-    explicit shared_space(std::shared_ptr<detail::session_state> state) noexcept : state_{std::move(state)} {}
 
     /// Allocates zeroed memory.
     /// \param bytes      size

@@ -40,9 +40,9 @@ class unique_fd {
     int fd_ = -1;
 };
 
-/// Returns the error code for a value of errno.
-/// \param number     value of errno
-/// \param otherwise  result for other values than those of a cause that the caller can remove
+namespace detail {
+
+/// Returns the error code for a value of errno, or `otherwise`.
 [[nodiscard]] inline errc code_of(int number, errc otherwise) noexcept {
     switch (number) {
         case EACCES:
@@ -67,6 +67,8 @@ class unique_fd {
     }
 }
 
+}  // namespace detail
+
 /// Throws the error for a failed system call.
 /// \param api     name of the function that failed
 /// \param what    the operation
@@ -74,7 +76,7 @@ class unique_fd {
 /// \throws error  errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform or
 ///                argument
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
-    auto const code = code_of(number, errc::argument);
+    auto const code = detail::code_of(number, errc::argument);
     char const* const cure = number == EMFILE || number == ENFILE ? ": close descriptors, or raise `ulimit -n`"
                              : code == errc::permission           ? ": ask as the user that exports, or be let in by it"
                              : code == errc::exporter_gone        ? ": no exporter serves there; start it again"
