@@ -113,7 +113,7 @@ inline void to_arrow_stream(std::vector<column> chunks, column const& type, Arro
     constexpr auto api = "ferry::to_arrow_stream";
     if (out == nullptr) detail::fail(errc::argument, api, message{"the ArrowArrayStream to write to is null"}, where);
     for (std::size_t i = 0; i < chunks.size(); ++i) {
-        detail::type_comparison{i, api, where}.require(type, chunks[i], detail::column_path{type.name()});
+        detail::require_same_type(type, chunks[i], i, api, where);
         chunks[i].view().require_host(api, where);
     }
     auto all = detail::without_items(type, chunks);

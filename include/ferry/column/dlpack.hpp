@@ -17,7 +17,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>  // shared ownership of the buffers
 #include <optional>
 #include <source_location>
 #include <type_traits>

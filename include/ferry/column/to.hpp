@@ -14,7 +14,6 @@
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/detail/operations.hpp>
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
-#include <ferry/column/decimal.hpp>
 #include <ferry/column/detail/count_bits.hpp>
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>
@@ -233,18 +232,10 @@ class contents_check {
         return true;
     }
 
-    [[nodiscard]] bool check_decimals() const {
-        switch (c_.type().width) {
-            case 32: return check_decimals_of<32>();
-            case 64: return check_decimals_of<64>();
-            case 128: return check_decimals_of<128>();
-            default: return check_decimals_of<256>();
-        }
-    }
     /// |value| < 10^precision, in 256 bits.
-    template <int Bits>
-    [[nodiscard]] bool check_decimals_of() const {
+    [[nodiscard]] bool check_decimals() const {
         using words = std::array<std::uint64_t, 4>;
+        auto const bytes = static_cast<std::size_t>(c_.type().width / 8);
         words limit{1};
         for (int k = 0; k < c_.type().precision; ++k) {
             std::uint64_t carry = 0;
@@ -256,11 +247,12 @@ class contents_check {
         }
         for (std::int64_t i = 0; i < c_.length(); ++i) {
             if (!valid_[i]) continue;
-            auto const value = load<decimal<Bits>>(data(1), at(i));
-            words size;
-            std::memset(size.data(), value.is_negative() ? 0xff : 0, sizeof size);
-            std::memcpy(size.data(), value.bytes.data(), value.bytes.size());
-            if (value.is_negative()) {
+            words size{};
+            std::memcpy(size.data(), static_cast<std::byte const*>(data(1)) + at(i) * (c_.type().width / 8), bytes);
+            FERRY_KEEP_LOADED(size, m);
+            auto* const begin = reinterpret_cast<unsigned char*>(size.data());
+            if (begin[bytes - 1] >= 0x80) {
+                std::memset(begin + bytes, 0xff, sizeof size - bytes);
                 std::uint64_t carry = 1;
                 for (auto& w : size) {
                     w = ~w + carry;

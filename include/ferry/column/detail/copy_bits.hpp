@@ -5,7 +5,6 @@
 #include <ferry/space/detail/bits.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

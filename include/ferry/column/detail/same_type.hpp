@@ -18,40 +18,33 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 }
 
 /// Compares types (`d:9,2` and `d:9,2,128` are one), the number of children, names where they tell children apart, and
-/// what has a dictionary. Flags, metadata and the values of dictionaries may differ.
-class type_comparison {
-   public:
-    /// `chunk` is its number. \throws error  errc::argument
-    type_comparison(std::uint64_t chunk, char const* api, std::source_location where) noexcept
-        : chunk_{chunk}, api_{api}, where_{where} {}
-
-    void require(column_view wanted, column_view c, column_path const& path) const {
-        if (c.type() != wanted.type())
-            refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", not "
-                                                   << wanted.name_of_format().c_str());
-        if (c.child_count() != wanted.child_count())
-            refuse(path, message{"it has "} << c.child_count() << " children, not " << wanted.child_count());
-        bool const is_named = c.type().id == type_id::structure || is_union(c.type().id);
-        for (int i = 0; i < c.child_count(); ++i) {
-            auto const child = c.child(i), other = wanted.child(i);
-            column_path const below{path, c.type().id, i, other.name()};
-            if (is_named && child.name() != other.name()) refuse(below, message{"child "} << i << " has another name");
-            require(other, child, below);
-        }
-        if (c.has_dictionary() != wanted.has_dictionary())
-            refuse(path, message{c.has_dictionary() ? "it has a dictionary" : "it has no dictionary"});
-        if (c.has_dictionary()) require(wanted.dictionary(), c.dictionary(), path.dictionary());
+/// what has a dictionary. Flags, metadata and the values of dictionaries may differ. `refuse(path, message)` throws.
+template <class Refuse>
+void require_same_type(column_view wanted, column_view c, column_path const& path, Refuse const& refuse) {
+    if (c.type() != wanted.type())
+        refuse(path,
+               message{"its format is "} << c.name_of_format().c_str() << ", not " << wanted.name_of_format().c_str());
+    if (c.child_count() != wanted.child_count())
+        refuse(path, message{"it has "} << c.child_count() << " children, not " << wanted.child_count());
+    bool const is_named = c.type().id == type_id::structure || is_union(c.type().id);
+    for (int i = 0; i < c.child_count(); ++i) {
+        auto const child = child_of(c, i), other = child_of(wanted, i);
+        column_path const its{path, c.type().id, i, other.name()};
+        if (is_named && child.name() != other.name()) refuse(its, message{"child "} << i << " has another name");
+        require_same_type(other, child, its, refuse);
     }
-
-   private:
-    [[noreturn]] FERRY_COLD void refuse(column_path const& path, message const& what) const {
-        fail(errc::argument, api_,
-             message{"chunk "} << chunk_ << " is of another type: " << path << ": " << what.c_str(), where_);
-    }
-
-    std::uint64_t chunk_;
-    char const* api_;
-    std::source_location where_;
-};
+    if (c.has_dictionary() != wanted.has_dictionary())
+        refuse(path, message{c.has_dictionary() ? "it has a dictionary" : "it has no dictionary"});
+    if (c.has_dictionary()) require_same_type(dictionary_of(wanted), dictionary_of(c), path.dictionary(), refuse);
+}
+/// \param chunk  its number
+/// \throws error  errc::argument
+inline void require_same_type(column_view wanted, column_view c, std::uint64_t chunk, char const* api,
+                              std::source_location where) {
+    require_same_type(wanted, c, column_path{wanted.name()}, [&](column_path const& path, message const& what) {
+        fail(errc::argument, api, message{"chunk "} << chunk << " is of another type: " << path << ": " << what.c_str(),
+             where);
+    });
+}
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
