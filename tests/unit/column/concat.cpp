@@ -101,6 +101,29 @@ TEST_CASE("chunks are joined to one column") {
         }
 }
 
+TEST_CASE("a chunk without items may have any offset, and no buffers") {
+    constexpr std::int64_t far = std::int64_t{1} << 62;
+    column_buffer const none[4] = {};
+    for (auto const* format : {"i", "b", "u", "U", "vu", "+l", "+vl", "d:5,2", "w:3"}) {
+        INFO(format);
+        auto const type = *ferry::parse_format(format);
+        auto const layout = ferry::layout_of(type);
+        auto const of = [&](std::int64_t offset) {
+            column_buffer const items[2] = {};
+            ferry::column_parts const child{.format = "i", .buffers = items};
+            auto const buffers = static_cast<std::size_t>(layout.buffer_count + layout.is_variadic);
+            return ferry::make_column({.format = format,
+                                       .offset = offset,
+                                       .buffers = {none, buffers},
+                                       .children = {&child, layout.child_count == 1 ? 1u : 0u}},
+                                      nullptr);
+        };
+        column const chunks[] = {of(far), of(0), of(far)};
+        CHECK(ferry::concat(chunks).length() == 0);
+        CHECK(ferry::compact(chunks[0]).offset() == 0);
+    }
+}
+
 TEST_CASE("a single chunk is shared; no chunks, and chunks of different types, are refused") {
     auto const a = int32s({1, 2, 3});
     auto const same = ferry::concat({&a, 1});
