@@ -202,6 +202,10 @@ TEST_CASE("two GPUs: a table with a part on each is shared without a copy, and a
         CHECK(s.copied().buffers.size() > 3);
         CHECK(text_of(other.attach_columns(ferry::wire::to_bytes(s.descriptor()))) == "cuda:0 cpu:0 cuda:1 ");
         CHECK(text_of(other.tell(order_of_work::rows)) == expected(0x44));
+        importer sees_one{"1"};
+        auto const refused = sees_one.attach_columns(ferry::wire::to_bytes(s.descriptor()));
+        CHECK(refused.code == ferry::errc::device_not_found);
+        CHECK_MESSAGE(text_of(refused).find(" buffer: ") != std::string::npos, text_of(refused));
     }
     auto const left = other.usage();
     CHECK(left.opened == left.closed);
