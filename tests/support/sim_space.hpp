@@ -149,7 +149,7 @@ class sim_system {
     void write(ferry::stream_token on, std::shared_ptr<sim_block> const& block, void const* bytes, std::size_t size) {
         auto& stream = find(on);
         std::vector<std::byte> kept(static_cast<std::byte const*>(bytes), static_cast<std::byte const*>(bytes) + size);
-        stream.push([block, kept = std::move(kept)] { std::memcpy(block->device_side(), kept.data(), kept.size()); });
+        stream.push([block, kept = std::move(kept)] { std::ranges::copy(kept, block->device_side()); });
         std::lock_guard const lock{mutex_};
         block->writer = &stream;
         block->written_at = stream.count();
