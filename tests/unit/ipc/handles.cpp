@@ -47,7 +47,7 @@ constexpr ferry::device gpu{device_type::cuda, 0}, other_gpu{device_type::cuda, 
 /// Four floats on the simulated device, written late on `on`.
 managed_tensor written(sim_system& sim, stream_token on, std::vector<float> const& values, ferry::device where = gpu) {
     auto memory = sim.make_memory(where, 4096);
-    sim.write(on, memory.block(), values.data(), values.size() * sizeof(float));
+    if (!values.empty()) sim.write(on, memory.block(), values.data(), values.size() * sizeof(float));
     struct owner {
         support::sim_memory memory;
         std::int64_t shape[1];
