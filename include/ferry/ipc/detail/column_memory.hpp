@@ -16,7 +16,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>  // std::less orders any pointers
-#include <memory>      // see region.hpp
+#include <iterator>
+#include <map>     // see region.hpp
+#include <memory>  // see region.hpp
 #include <source_location>
 #include <span>
 #include <utility>
@@ -51,8 +53,8 @@ class column_memory {
     [[nodiscard]] char const* locate(std::byte const* begin, std::int64_t bytes, ferry::device place, Name const& name,
                                      wire::slice& out) {
         if (copy_ == copy_policy::always) return "a copy was asked for";
-        auto const after = std::ranges::upper_bound(known_, begin, std::less<>{}, &known_range::begin);
-        if (after != known_.begin() && take(*(after - 1), begin, bytes, place, out)) return nullptr;
+        auto const after = known_.upper_bound(begin);
+        if (after != known_.begin() && take(std::prev(after)->second, begin, bytes, place, out)) return nullptr;
         byte_range const range{begin, bytes < 0 ? 1 : static_cast<std::size_t>(bytes), 0};
         known_range const* known = nullptr;
         if (place.type == device_type::cpu) {
@@ -128,7 +130,7 @@ class column_memory {
     }
 
    private:
-    /// Bytes that are shared already, in address order.
+    /// Bytes that are shared already. In a map, because the kernel maps segments downwards, so that each comes first.
     struct known_range {
         std::byte const* begin;
         std::byte const* end;
@@ -217,7 +219,7 @@ class column_memory {
         s.numbers.back() = number;
         memories_.push_back(s.memories.back());
         known_range const known{begin, begin + s.memories.back().length, number, place};
-        return *known_.insert(std::ranges::upper_bound(known_, known.begin, std::less<>{}, &known_range::begin), known);
+        return known_.emplace(begin, known)->second;
     }
 
     std::shared_ptr<session_state> session_;
@@ -230,7 +232,7 @@ class column_memory {
     std::source_location where_;
     std::vector<new_share> parts_{};
     std::vector<wire::memory> memories_{};
-    std::vector<known_range> known_{};
+    std::multimap<std::byte const*, known_range, std::less<>> known_{};  // by address
     std::vector<missing_range> missing_{};
     share_copies copies_{};
     std::size_t copied_ = 0;  // memories
