@@ -291,6 +291,26 @@ TEST_CASE("forged descriptors of columns are refused before any buffer is read")
     CHECK(support::shown(c.view()) == std::vector<std::string>{"{01000000,02000000,}", "{02000000,03000000,}"});
 }
 
+TEST_CASE("each memory of a column is read-only for a forged descriptor of a tensor") {
+    session own;
+    ferry::ipc::shared_space space{own};
+    auto const make = [&] {
+        auto const memory = std::make_shared<ferry::buffer<ferry::ipc::shared_space>>(16, space);
+        column_buffer const buffers[] = {{}, {memory->data(), 16}};
+        return ferry::make_column({.format = "i", .length = 4, .buffers = buffers}, memory);
+    };
+    column const children[] = {make(), make()};
+    auto const s = share(ferry::make_struct(children), {.session = &own, .copy = copy_policy::never});
+    REQUIRE(s.descriptor().memories.size() == 2);
+    for (auto const& m : s.descriptor().memories) {
+        auto forged = s.descriptor();
+        forged.memories = {m};
+        forged.root = ferry::wire::tensor{.dtype = ferry::dtype_of<std::int32_t>, .shape = {4}, .strides = {1}};
+        auto const t = attach(forged, {.session = &own});
+        CHECK(t.view().is_read_only());
+    }
+}
+
 TEST_CASE("a name that cannot be encoded is refused, and no segment is left") {
     auto const x = numbers();
     auto const bad =

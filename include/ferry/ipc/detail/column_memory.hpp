@@ -22,6 +22,7 @@
 #include <source_location>
 #include <span>
 #include <utility>
+#include <variant>
 #include <vector>  // of a descriptor
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
@@ -110,7 +111,10 @@ class column_memory {
                 for (auto const& one : made) one->session->close(one);
             }
         } const unless_done{made};
-        for (auto& part : parts_) made.push_back(part.finish(where_));
+        for (auto& part : parts_) {
+            std::get<wire::tensor>(part.state().description.root).flags = flags::read_only;  // what aliases are
+            made.push_back(part.finish(where_));
+        }
         auto& s = *made[0];
         s.description.from = me_;
         s.description.memories = std::move(memories_);
