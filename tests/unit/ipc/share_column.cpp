@@ -559,6 +559,25 @@ TEST_CASE("memory without a handle of a table on several devices is copied on it
     CHECK(x.sim.races() == 0);
 }
 
+TEST_CASE("the files of segments follow those of the memories, also of memory of the host") {
+    support::sim_system sim{gpu};
+    support::sim_shareable b{sim};
+    auto const on = sim.make_stream(device_type::cuda);
+    support::sim_columns there{sim, gpu, on};
+    column const children[] = {numbers(), there.put(numbers())};
+    session own{{.segments = ferry::ipc::segment_kind::anonymous}};
+    auto const s = share(ferry::make_struct(children, "t"), {.session = &own, .ready_on = on}, b);
+    auto d = s.descriptor();
+    ++d.from.pid;  // as in another process
+    std::vector<int> files(d.memories.size(), -1);
+    fails(errc::permission, [&] { static_cast<void>(attach_column(d, {.stream = on, .files = files}, b)); });
+    for (int const file : s.files()) files.push_back(file);
+    auto const c = attach_column(d, {.stream = on, .files = files}, b);
+    auto const expected = ferry::make_struct(children).to(ferry::cpu, sim, on);
+    CHECK(support::shown(c.to(ferry::cpu, sim, on)) == support::shown(expected));
+    CHECK(sim.races() == 0);
+}
+
 TEST_CASE("errors of either side name the buffer of a table on several devices") {
     support::importer other{[&](support::line const& parent) {
         support::sim_system theirs{gpu, other_gpu};

@@ -130,8 +130,7 @@ struct opening_place {
     [[nodiscard]] int file(std::size_t i) const noexcept { return i < files.size() ? files[i] : -1; }
     /// The file of the segment of a group; it follows the files of the memories if there are more of them.
     [[nodiscard]] int segment_of(wire::descriptor const& d, memory_group group) const noexcept {
-        bool const is_host = d.memories[group[0]].kind == wire::memory_kind::host_shared;
-        auto const behind = is_host || files.size() <= d.memories.size() ? 0 : d.memories.size();
+        auto const behind = files.size() <= d.memories.size() ? 0 : d.memories.size();
         return file(behind + group[0]);
     }
 };
