@@ -114,6 +114,20 @@ TEST_CASE("memory that cannot be shared in place is an error when a copy is forb
     CHECK(support::segments(getpid()).empty());
 }
 
+TEST_CASE("memory in a named segment that was shared read-only is shared writable in place") {
+    session own;
+    ferry::buffer<ferry::ipc::shared_space> memory{2 * sizeof(float), ferry::ipc::shared_space{own}};
+    std::int64_t const shape[] = {2};
+    auto const share_with = [&](flags f) {
+        ferry::tensor_view const v{static_cast<void*>(memory.data()), ferry::dtype_of<float>, shape, {}, ferry::cpu, f};
+        return share(ferry::make_managed(support::no_owner{}, v), {.session = &own, .copy = copy_policy::never});
+    };
+    auto const first = share_with(flags::read_only), second = share_with(flags::none);
+    auto const reader = map(first), writer = map(second);
+    write(writer, 1, 5);
+    CHECK(reader.as<float const, 1>()(1) == 5);
+}
+
 TEST_CASE("shape, values and read-only are kept, whatever the strides") {
     struct {
         managed_tensor t;

@@ -125,7 +125,8 @@ void share_exported(new_share& fresh, tensor_view v, copy_policy copy, BackEnd& 
 
 [[noreturn]] FERRY_COLD inline void fail_unshared(ferry::device d, std::source_location where) {
     message text{
-        "the memory is not shared, and a copy is forbidden: allocate it from ferry::ipc::shared_space of the session"};
+        "the memory is not shared, or sealed by a read-only share, and a copy is forbidden: allocate it from "
+        "ferry::ipc::shared_space of the session"};
     if (d.type != device_type::cpu) text << " (memory of " << name(d.type) << " has no handle for other processes)";
     fail(errc::copy_needed, share_api, text, where);
 }

@@ -59,12 +59,12 @@ class region_map {
         bool const fits = inside <= found->memory.size() && wanted.length <= found->memory.size() - inside;
         return fits ? found : nullptr;
     }
-    /// Prepares the region for a share. A region that this process made, and has never shared writable, is sealed
-    /// for a read-only share; false: it is sealed, and the share is writable.
+    /// Prepares the region for a share. An anonymous region that this process made, and has never shared writable, is
+    /// sealed for a read-only share; false: it is sealed, and the share is writable.
     /// To be frozen: it is sealed later, in one step.
     [[nodiscard]] bool prepare(region& r, bool is_read_only, bool will_be_frozen) {
         std::lock_guard const lock{mutex_};
-        if (r.shared_as == region::use::imported) return true;
+        if (r.shared_as == region::use::imported || r.memory.file() < 0) return true;
         if (r.shared_as != region::use::writable && is_read_only && !will_be_frozen) r.memory.seal();
         if (r.shared_as == region::use::none) r.shared_as = is_read_only ? region::use::sealed : region::use::writable;
         return is_read_only || r.shared_as == region::use::writable;
