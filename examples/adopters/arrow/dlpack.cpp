@@ -62,8 +62,8 @@ Result<std::shared_ptr<DataType>> to_arrow_type(ferry::data_type type) {
     int const log_bytes = type.bits % 8 == 0 ? std::countr_zero(unsigned{type.bits}) - 3 : -1;
     if (log_bytes >= 0 && 8 << log_bytes == type.bits && log_bytes < 4) {
         using factory = std::shared_ptr<DataType> const& (*)();
-        static constexpr factory signed_types[] = {int8, int16, int32, int64}, unsigned_types[] = {uint8, uint16, uint32, uint64},
-                                 real_types[] = {nullptr, float16, float32, float64};
+        static factory const signed_types[] = {int8, int16, int32, int64}, unsigned_types[] = {uint8, uint16, uint32, uint64},
+                             real_types[] = {nullptr, float16, float32, float64};
         if (type.code == ferry::type_code::int_) return signed_types[log_bytes]();
         if (type.code == ferry::type_code::uint) return unsigned_types[log_bytes]();
         if (type.code == ferry::type_code::float_ && log_bytes > 0) return real_types[log_bytes]();
