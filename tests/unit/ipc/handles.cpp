@@ -134,7 +134,8 @@ TEST_CASE("memory of a device is shared without /dev/shm, with a file descriptor
     auto const mine = [&] { return written(sim, stream, {1, 2, 3, 4}); };
     support::fails(errc::unsupported_platform, [&] { static_cast<void>(share(mine(), {.session = &named}, b)); });
     support::fails(errc::argument,
-                   [&] { static_cast<void>(share(mine(), {.session = &exporter, .freeze = true}, b)); });
+                   [&] { static_cast<void>(share(mine(), {.session = &exporter, .freeze = true}, b)); },
+                   {"memory of cuda cannot be frozen: share a copy on the host"});
     auto s = share(mine(), {.session = &exporter, .ready_on = stream}, b);
     CHECK_FALSE(s.copied());
     REQUIRE(s.file() >= 0);

@@ -578,6 +578,24 @@ TEST_CASE("the files of segments follow those of the memories, also of memory of
     CHECK(sim.races() == 0);
 }
 
+TEST_CASE("a table with a child on a device is not frozen, and its memory of the host stays writable") {
+    support::sim_system sim{gpu};
+    support::sim_shareable b{sim};
+    auto const on = sim.make_stream(device_type::cuda);
+    support::sim_columns there{sim, gpu, on};
+    session own{{.segments = ferry::ipc::segment_kind::anonymous}};
+    ferry::ipc::shared_space space{own};
+    auto const memory = std::make_shared<ferry::buffer<ferry::ipc::shared_space>>(16, space);
+    column_buffer const buffers[] = {{}, {memory->data(), 16}};
+    column const children[] = {ferry::make_column({.format = "i", .length = 4, .buffers = buffers}, memory),
+                               there.put(numbers())};
+    auto const table = ferry::make_struct(children);
+    fails(errc::argument,
+          [&] { static_cast<void>(share(table, {.session = &own, .ready_on = on, .freeze = true}, b)); },
+          {"memory of cuda cannot be frozen"});
+    CHECK_FALSE(support::faults([&] { *static_cast<char volatile*>(static_cast<void*>(memory->data())) = 1; }));
+}
+
 TEST_CASE("errors of either side name the buffer of a table on several devices") {
     support::importer other{[&](support::line const& parent) {
         support::sim_system theirs{gpu, other_gpu};

@@ -21,10 +21,10 @@ inline constexpr char const* share_api = "ferry::ipc::share";
 /// Ends all writes to the memory of a share.
 inline void freeze(share_state const& s, std::source_location where) {
     auto const& memory = s.where->memory;
-    if (memory.is_frozen() || (memory.size() == 0 && s.handles.empty())) return;
-    if (memory.file() < 0 || memory.size() == 0)
-        fail(errc::argument, share_api,
-             message{"only anonymous segments of the host are frozen: set session_options::segments"}, where);
+    if (memory.is_frozen() || memory.size() == 0) return;
+    if (memory.file() < 0)
+        fail(errc::argument, share_api, message{"only anonymous segments are frozen: set session_options::segments"},
+             where);
     // A sealed mapping that freeze has dropped cannot be made again: not if a forked child may have it.
     bool const can_try = s.where->shared_as == region::use::writable ||
                          (s.where->shared_as == region::use::sealed && s.where->forked_at == forks());
@@ -91,6 +91,9 @@ class new_share {
     void add_exported(byte_range const& range, ferry::device on, BackEnd& b, stream_token ready_on,
                       std::source_location where) {
         auto& s = *made_;
+        if (s.is_frozen)  // before any other memory of a column is frozen, for ever
+            fail(errc::argument, share_api,
+                 message{"memory of "} << ferry::name(on.type) << " cannot be frozen: share a copy on the host", where);
         auto exported = b.export_memory(range, on, ready_on);
         using holder_type = exporting_by<decltype(exported)>;
         s.handles.push_back(std::make_unique<holder_type>(std::move(exported)));
