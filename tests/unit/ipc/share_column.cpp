@@ -23,6 +23,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -543,6 +544,55 @@ TEST_CASE("a table with children on several devices is one descriptor, and is at
     CHECK(is_spread_table(alias, spread_devices, x.sim, x.stream));
     CHECK(s.readers() == 0);
     s.close();
+    CHECK(x.sim.races() == 0);
+}
+
+TEST_CASE("random tables on several devices are shared without a copy, with slices") {
+    std::vector<std::string> formats(std::begin(column_maker::leaves), std::end(column_maker::leaves));
+    formats.insert(formats.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
+    auto const made = [&](unsigned seed) {  // the children, and the slice of the table
+        column_maker maker{seed};
+        auto const rows = maker.below(30);
+        std::vector<column> children;
+        for (int i = 0; i < 5; ++i)
+            children.push_back(maker.make(formats[static_cast<std::size_t>(maker.below(std::ssize(formats)))], rows, 3));
+        auto const begin = maker.below(rows + 1);
+        return std::tuple{std::move(children), begin, maker.below(rows - begin + 1)};
+    };
+    constexpr unsigned first = 800'000, end = first + 60;
+    support::importer other{[&](support::line const& parent) {
+        support::sim_system theirs{gpu, other_gpu};
+        support::sim_shareable importer{theirs};
+        auto const on = theirs.make_stream(device_type::cuda);
+        session mappings;
+        for (auto seed = first; seed != end; ++seed) {
+            auto const [children, begin, length] = made(seed);
+            auto const a = attach_column(parent.receive(), {.session = &mappings, .stream = on}, importer);
+            auto const expected = ferry::make_struct(children, "t").slice(begin, length);
+            if (support::shown(a.to(ferry::cpu, theirs, on)) != support::shown(expected)) return 1;
+            parent.tell('r');
+        }
+        return theirs.races();
+    }};
+    spread_table x;  // its devices
+    auto const calls = [&] { return x.sim.calls(support::verb::copy) + x.sim.calls(support::verb::wait); };
+    auto const before = calls();
+    for (auto seed = first; seed != end; ++seed) {
+        INFO(" seed ", seed);
+        auto const [children, begin, length] = made(seed);
+        std::vector<column> there;
+        for (auto const& c : children) {
+            auto const place = (seed + there.size() * there.size()) % 3;
+            there.push_back(place == 0 ? x.on_host.put(c) : place == 1 ? x.first.put(c) : x.second.put(c));
+        }
+        auto const table = ferry::make_struct(there, "t").slice(begin, length);
+        auto const s = share(table, {.session = &x.own, .copy = copy_policy::never, .ready_on = x.stream}, x.b);
+        CHECK_FALSE(s.copied());
+        other.talk().send(s.descriptor());
+        other.talk().hear('r');
+    }
+    CHECK(other.finish() == 0);
+    CHECK(calls() == before);
     CHECK(x.sim.races() == 0);
 }
 
