@@ -436,7 +436,9 @@ def test_a_result_is_an_array_of_the_library_of_an_object(ext):
     for like, expected in (
         (a, np.ndarray),
         (np, np.ndarray),
+        (np.ndarray, np.ndarray),
         (torch.zeros(1), torch.Tensor),
+        (torch.Tensor, torch.Tensor),
         (torch.nn.Parameter(torch.zeros(1)), torch.Tensor),
         (torch.zeros(1).as_subclass(Derived), torch.Tensor),
         (jax.numpy.zeros(1), jax.Array),

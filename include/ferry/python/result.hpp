@@ -98,7 +98,8 @@ template <class Options>
 }
 
 /// Returns `from_dlpack` of an object, of its `__array_namespace__()`, or of the package that defines its class or a
-/// base class. The package has been imported, because the object exists.
+/// base class; of a class, of the package that defines it or a base class. The package has been imported, because the
+/// object exists.
 /// \throws error_is_set  TypeError: there is no from_dlpack; exceptions that the look-up raises
 [[nodiscard]] FERRY_NOINLINE inline reference importer_like(PyObject* like) {
     auto const find = [](PyObject* object, char const* name) {
@@ -107,12 +108,14 @@ template <class Options>
         return find_attribute(object, text.get());
     };
     if (reference found = find(like, "from_dlpack")) return found;
-    if (reference const get_namespace = find(like, "__array_namespace__")) {
+    bool const is_class = PyType_Check(like) != 0;
+    PyTypeObject* const type = is_class ? reinterpret_cast<PyTypeObject*>(like) : Py_TYPE(like);
+    if (reference const get_namespace = is_class ? reference{} : find(like, "__array_namespace__")) {
         reference const library{call_python([&] { return PyObject_CallNoArgs(get_namespace.get()); })};
         if (!library) throw error_is_set{};
         if (reference found = find(library.get(), "from_dlpack")) return found;
     }
-    reference const bases = bases_of(Py_TYPE(like));
+    reference const bases = bases_of(type);
     for (Py_ssize_t i = 0; bases && i < tuple_size(bases.get()); ++i) {
         reference const name = find(tuple_item(bases.get(), i), "__module__");
         if (!name || PyUnicode_Check(name.get()) == 0) continue;
@@ -124,7 +127,7 @@ template <class Options>
         if (reference found = find(library.get(), "from_dlpack")) return found;
     }
     message text{"the library of "};
-    text << type_name{Py_TYPE(like)}.text() << " has no from_dlpack: pass a module or class that has it";
+    text << type_name{type}.text() << " has no from_dlpack: pass a module or class that has it";
     raise(PyExc_TypeError, text.c_str());
 }
 
@@ -160,7 +163,7 @@ template <class Options>
 ///
 /// \tparam Options  library<> and through<>; at most one of each
 /// \param value  array, or managed_tensor; None is returned for an empty managed_tensor
-/// \param like   array whose library has `from_dlpack`, or a module or class that has it, which creates the result.
+/// \param like   array, or class of arrays, whose library has `from_dlpack`, or a module or class that has it.
 ///               If null or None, the options determine the type of the result
 /// \return       new reference
 /// \throws error_is_set  TypeError: `like` has no from_dlpack; exceptions of the library
