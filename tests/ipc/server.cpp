@@ -4,6 +4,7 @@
 #include <ferry/wire/binary.hpp>
 
 #include <support/allocation_failure.hpp>
+#include <support/fails.hpp>
 #include <support/ipc.hpp>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 using namespace lifetime;
 
@@ -497,6 +499,8 @@ TEST_CASE_FIXTURE(a_server, "IPC: a refused publication keeps no file open, and 
     std::byte const text[8] = {};
     for (std::uint64_t buffer = 2; buffer < 20; ++buffer)
         CHECK(code_of([&] { s.publish("", buffer, text, std::span{&fd, 1}); }) == errc::argument);
+    std::vector<int> const many(9, fd);
+    support::fails(errc::argument, [&] { s.publish("frame", 2, text, many); }, {"9 file descriptors", "compact"});
     CHECK(support::open_files() == open);
     publish(s, 2, frame);
     s.withdraw("frame");

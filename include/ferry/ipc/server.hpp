@@ -83,7 +83,11 @@ class server {
     std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::span<std::byte const> descriptor,
                           std::span<int const> fds = {}) {
         constexpr auto api = "ferry::ipc::publish";
-        if (fds.size() > protocol::max_fds) ferry::detail::fail(errc::argument, api, "more than 8 file descriptors");
+        if (fds.size() > protocol::max_fds)
+            ferry::detail::fail(errc::argument, api,
+                                ferry::message{} << std::uint64_t{fds.size()} << " file descriptors, and a grant has "
+                                                 << int{protocol::max_fds}
+                                                 << ": compact a column first, so that it is one memory");
         std::lock_guard const lock{mutex_};
         // While importers hold the buffer its file descriptors are kept, so that a frame of a stream needs no dup and
         // no close.
