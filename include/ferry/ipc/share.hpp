@@ -29,7 +29,8 @@ struct share_options {
     /// Stream on which the data is ready. Default for an array: that of its adapter.
     stream_token ready_on{};
     /// Shares host memory in an anonymous segment read-only, and seals it: no process, including this one, can write
-    /// it any more, and `session::sealed` is true in importers.
+    /// it any more, and `session::sealed` is true in importers. Memory that is pinned (cudaHostRegister, a transfer) is
+    /// not frozen; if it has been shared read-only before, this process cannot write it after the attempt either.
     bool freeze = false;
 };
 
@@ -52,7 +53,7 @@ struct share_options {
 /// \return         the share, with the descriptor for other processes
 /// \throws error  errc::copy_needed, not_exportable, no_backend, out_of_memory, permission, unsupported_platform,
 ///                consumed, stream; errors of the back end; with `freeze`, errc::busy: a process has the memory mapped
-///                with write access, and errc::argument: it is not in an anonymous segment
+///                with write access, or it is pinned, and errc::argument: it is not in an anonymous segment
 /// \throws std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>

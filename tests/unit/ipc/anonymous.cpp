@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -244,6 +245,26 @@ TEST_CASE("frozen memory cannot be written by any process, and is not frozen whi
     shared const c = share(ferry::make_column({.format = "f", .length = 3, .buffers = buffers}, numbers), frozen);
     CHECK(exporter.sealed(c.view()));
     CHECK_FALSE(session{}.sealed(c.view()));
+}
+
+TEST_CASE("pinned memory is not frozen, and stays writable") {
+    session exporter{anonymous};
+    shared const s = share(tensor({3}), {.session = &exporter});
+    void* const data = s.view().writable_data();
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    unique_fd reader{ends[0]}, writer{ends[1]};
+    iovec const bytes{data, 12};
+    if (::vmsplice(writer.get(), &bytes, 1, 0) != 12) {  // the pipe has the page until it is read
+        MESSAGE("SKIPPED: this kernel does not move pages into a pipe");
+        return;
+    }
+    auto const freeze = [&] { return share(s.tensor(), {.session = &exporter, .freeze = true}); };
+    support::fails(errc::busy, [&] { static_cast<void>(freeze()); }, {"unpin"});
+    *static_cast<float volatile*>(data) = 5;
+    reader = unique_fd{};
+    writer = unique_fd{};
+    CHECK(values(freeze().tensor())[0] == 5);
 }
 
 TEST_CASE("anonymous segments leave no file descriptor and no mapping") {

@@ -30,7 +30,8 @@ inline void freeze(share_state const& s, std::source_location where) {
                          (s.where->shared_as == region::use::sealed && s.where->forked_at == forks());
     if (can_try && memory.freeze()) return;
     if (can_try && errno != EBUSY) fail_system(errno, "fcntl(F_SEAL_WRITE)", s.name, share_api, where);
-    fail(errc::busy, share_api, message{"the memory is mapped with write access: drop those tensors, or share a copy"},
+    fail(errc::busy, share_api,
+         message{"the memory is mapped with write access, or pinned: drop those tensors, unpin it, or share a copy"},
          where);
 }
 
