@@ -35,6 +35,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// Importers map host memory without write access; for CUDA memory this is advisory. Any process of this user can
 /// attach until the share is closed. Copies are complete on return; importers wait for the other work on `ready_on`.
 ///
+/// With `share_options::freeze`, each memory is frozen in turn: if one of them is refused, others may remain frozen.
+///
 /// \param c        column to share; the share keeps its memory
 /// \param options  as for a tensor
 /// \param b        back end; a `handle_back_end` for device memory
