@@ -1,4 +1,4 @@
-// ferry: a struct column, or table, of existing columns.
+// ferry: a struct column, or table, from existing columns.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
@@ -59,8 +59,7 @@ class struct_source : public parts_source {
     std::span<column const> children_;
 };
 
-/// Implements make_struct; `parts` are those of the struct itself, but for length and buffers. Returns an empty column
-/// on failure.
+/// Implements make_struct; `parts` has the name, flags and metadata of the struct. Returns an empty column on failure.
 [[nodiscard]] inline column join(column_parts parts, std::span<column const> children, reporter r) {
     column_buffer const none[] = {{}};
     parts.format = "+s";
@@ -87,11 +86,11 @@ class struct_source : public parts_source {
 
 }  // namespace detail
 
-/// Creates a struct column, or table, of columns, which may be on different devices. Copies no buffer: the new column
-/// keeps the memory of its children. It has no nulls of its own. Makes no check of values, and does not synchronise.
+/// Creates a struct column, or table, from columns, which may be on different devices. Copies no buffer: the new column
+/// keeps the memory of its children. It has no nulls of its own. Does not check values and does not synchronise.
 ///
-/// A column whose nodes are on several devices can be sliced, shared (`ferry::ipc::share`), moved to one device (`to`),
-/// and used by its children. Exports by Arrow's interfaces require one device.
+/// A column whose nodes are on several devices can be sliced, shared (`ferry::ipc::share`) and moved to one device
+/// (`to`), and its children can be used separately. Exports by Arrow's interfaces require one device.
 ///
 /// \param children  columns of one length, with their names
 /// \param name      name of the struct

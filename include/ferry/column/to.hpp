@@ -191,8 +191,8 @@ struct column_move {
     }
 
    private:
-    /// Moves the children of a struct, which are on different devices, one by one. `on` may be a stream of one of them:
-    /// copies of the others cannot run there.
+    /// Moves the children of a struct, which are on different devices, one by one, without a stream: `on` may belong to
+    /// one of the devices, and copies of the others cannot run on it.
     template <class BackEnd>
     [[nodiscard]] static column move_children(column const& c, Where const& place, BackEnd& b, stream_token on,
                                               std::source_location where) {

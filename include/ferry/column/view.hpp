@@ -53,13 +53,14 @@ struct column_node {
 
 }  // namespace detail
 
-/// The parts of a column: members that column, whose parts keep the memory alive, and column_view have in common.
+/// The members that column and column_view have in common. The parts of a column keep the memory alive; those of a
+/// column_view do not.
 ///
 /// \tparam Self  column or column_view
 template <class Self>
 class column_interface {
    public:
-    /// Returns the number of items that are null: of a dictionary-encoded column the null indices. Unions and run-end
+    /// Returns the number of null items or, for a dictionary-encoded column, of null indices. Unions and run-end
     /// encoded columns have no validity and return 0. An unknown count is computed, and stored if this is not a slice.
     ///
     /// \param where  source location of the caller
@@ -191,12 +192,12 @@ class column_view : public column_interface<column_view> {
     /// An empty column of type null.
     column_view() noexcept : node_{&nothing()} {}
     column_view(detail::column_node const& node) noexcept : column_view{node, node.offset, node.length} {}
-    /// Items of a node, which are not checked.
+    /// A view of items of a node. The range is not checked.
     column_view(detail::column_node const& node, std::int64_t offset, std::int64_t length) noexcept
         : node_{&node}, offset_{offset}, length_{length} {}
 
     [[nodiscard]] column_type const& type() const noexcept { return node_->type; }
-    /// \return  Arrow's format string; of a dictionary-encoded column that of the indices
+    /// \return  Arrow's format string; for a dictionary-encoded column, that of the indices
     [[nodiscard]] std::string_view format() const noexcept { return node_->format; }
     [[nodiscard]] std::string_view name() const noexcept { return node_->name; }
     /// \return  key-value pairs in the binary form of ArrowSchema, see metadata_view; empty if there are none
@@ -208,9 +209,8 @@ class column_view : public column_interface<column_view> {
     [[nodiscard]] std::int64_t length() const noexcept { return length_; }
     /// \return  number of items before the first one in each buffer
     [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }
-    /// \return  the device of the buffers of this node; without buffers, that of the first child. Children of a struct
-    /// may
-    ///          be on other devices
+    /// \return  the device of the buffers of this node or, without buffers, of the first child. Children of a struct
+    ///          may be on other devices
     [[nodiscard]] ferry::device device() const noexcept { return node_->device; }
     /// \return  whether a child, at any depth, is on another device than this node; see make_struct
     [[nodiscard]] bool is_mixed() const noexcept { return node_->is_mixed; }
@@ -365,7 +365,7 @@ inline bool check_host(column_view const& c, reporter r) {
                                 << ": move the column to the host with to()");
     });
 }
-/// Fails, with a cure, unless all nodes are on one device.
+/// Fails unless all nodes are on one device; the message ends with `cure`.
 [[nodiscard]] inline bool check_one_device(column_view const& c, char const* cure, reporter r) {
     if (!c.is_mixed()) return true;
     return for_each_node(c, column_path{c.name()}, [&](column_view const& n, column_path const& path) {

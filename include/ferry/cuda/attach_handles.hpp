@@ -18,11 +18,11 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
-/// Imports a column, or a table, whose buffers lie in allocations that another program shares by handles of
-/// cudaIpcGetMemHandle, as a cuDF frame with one allocation for each buffer does.
+/// Imports a column, or a table, from handles of cudaIpcGetMemHandle that another program creates for the allocations
+/// of the buffers, for example of a cuDF frame with one allocation for each buffer.
 ///
 /// Each buffer of `layout` is `{handle, offset, length}`: a number in `handles`, and bytes of that allocation. A buffer
-/// `{}` is absent, such as a mask without nulls. Handles may be listed once or repeatedly; each entry is opened. Checks
+/// `{}` is absent, such as a mask without nulls. A handle may occur several times; each entry is opened. Checks
 /// that every buffer is inside its allocation, and the structure of the column; reads no value. Does not synchronise.
 /// Handles contain no events, so the processes must agree by other means on when the data is ready, and on when the
 /// exporter may write or free it.

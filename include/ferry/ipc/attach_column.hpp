@@ -48,7 +48,7 @@ inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail
     }
     return !n.dictionary.empty() && find_buffer(n.dictionary[0], memory, path.dictionary(), out);
 }
-/// Reports an error of a memory with the buffer that lies there.
+/// Throws the error of a memory again, with the path of the first buffer in it.
 [[noreturn]] FERRY_COLD inline void fail_at_buffer(error const& e, wire::node const& root, std::uint32_t memory) {
     message name;
     if (!find_buffer(root, memory, ferry::detail::column_path{root.name}, name)) throw e;
@@ -100,8 +100,8 @@ class opened_memories {
 /// The rules of `attach` apply. Columns, slices and children share the mappings of all memories, which the last of them
 /// removes, on any thread. The column is read-only; host memory is mapped without write access.
 ///
-/// Children that the exporter has on different devices are on the same devices here, or all device memory on
-/// `options.device`, except that of pools. Host memory stays on the host.
+/// Each child is on the device on which the exporter has it. With `options.device`, all device memory is on that
+/// device, except memory of pools. Host memory stays on the host.
 ///
 /// Before any buffer is read, each is checked against the memory that exists, and the structure of the column against
 /// the sizes of its buffers. Values are not checked: call `validate` for a full check when the exporter is not trusted.

@@ -232,11 +232,11 @@ class exporter {
     }
     /// Returns whether the buffer is published under a name.
     [[nodiscard]] bool is_published(std::uint64_t buffer) const noexcept { return registry_.holds(buffer); }
-    /// Returns whether no importer holds a buffer.
+    /// Returns whether no client has a buffer.
     [[nodiscard]] bool is_idle() const noexcept {
         return std::ranges::all_of(clients_, [](auto const& c) { return c.second.held.empty(); });
     }
-    /// Returns whether one importer holds no buffer.
+    /// Returns whether the client with this id has no buffer.
     [[nodiscard]] bool is_idle(std::uint64_t id) const noexcept {
         auto const found = clients_.find(id);
         return found == clients_.end() || found->second.held.empty();

@@ -21,7 +21,7 @@ struct session_options {
     /// Kind of the segments that the session or `shared_space` allocates. A share of device memory has a segment as
     /// well, without data. Anonymous segments need no /dev/shm and are not limited by its size (64 MiB in many
     /// containers), are freed when all processes that use them have ended, even if killed, and have a sealed size, so
-    /// that importers need not trust the exporter. But importers also need `shared::file`, which must be sent over a
+    /// that importers need not trust the exporter. But importers also need `shared::files`, which must be sent over a
     /// Unix socket.
     segment_kind segments = segment_kind::named;
     /// Maximum number of bytes of the unused mappings together.

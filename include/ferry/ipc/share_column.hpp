@@ -28,9 +28,9 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// which the back end has no handle. A copy has each byte once, in one allocation. Of a slice, the items that are not
 /// used are left out where that is possible without reading offsets: `compact` a small slice of text or lists first.
 ///
-/// The children of a struct may be on different devices (`make_struct`); each is shared on its device. `ready_on` then
-/// covers all of them: a stream handle, or the default stream of each device. The host waits for a handle if memory
-/// must be copied.
+/// The children of a struct may be on different devices (`make_struct`); each is shared on its device. All of them are
+/// then ready on `ready_on`: a stream handle, for which the host waits if memory must be copied, or the default stream
+/// of each device.
 ///
 /// Importers map host memory without write access; for CUDA memory this is advisory. Any process of this user can
 /// attach until the share is closed. Copies are complete on return; importers wait for the other work on `ready_on`.

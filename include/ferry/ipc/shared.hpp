@@ -52,10 +52,10 @@ class shared {
     // clang-format on
 
     /// Returns the file descriptor of an anonymous segment (`session_options::segments`), which importers pass as
-    /// `attach_options::files`. Borrowed: closed with the share and its tensors. -1 for a named segment. Of a column:
-    /// that of its first memory; see `files`.
+    /// `attach_options::files`. Borrowed: closed with the share and its tensors. -1 for a named segment. For a
+    /// column, that of its first memory; see `files`.
     [[nodiscard]] int file() const noexcept { return state_ != nullptr ? state_->where->memory.file() : -1; }
-    /// Returns the file descriptors of the segments of all memories of the descriptor, in its order.
+    /// Returns the file descriptor of the segment of each memory in the descriptor; -1 for named segments.
     /// \throws std::bad_alloc
     [[nodiscard]] std::vector<int> files() const {
         std::vector<int> all(state_ != nullptr ? state_->description.memories.size() : 0);
@@ -150,7 +150,7 @@ class shared {
             for (int i = 0; i < count && is_ordered; ++i) {
                 event_handle done;
                 auto const found = part.control().announced(i, done, part.locks());
-                // One event of an importer marks its work on all memories of the page.
+                // The event of an importer marks its work on all memories of the control page.
                 is_ordered = found == control_page::mark::none ||
                              (found == control_page::mark::event && part.handles[0]->order_after(done, its));
             }

@@ -158,7 +158,7 @@ template <class Options>
 
 /// Returns the result of a function as a new Python object: a ferry.Tensor, or an array of another library that shares
 /// its memory. An rvalue is moved into the object; an lvalue is shared by array_traits::share, or copied if there is no
-/// such function. Shared data in device memory is ready on the stream of array_traits::ready_on, or behind its event;
+/// such function. Shared data in device memory is ready on the stream of array_traits::ready_on, or after its event;
 /// without `ready_on`, it must be ready when this function is called. A copy is complete. Requires the GIL.
 ///
 /// \tparam Options  library<> and through<>; at most one of each

@@ -51,8 +51,7 @@ template <class Same>
 }
 
 /// One copy. The tree is walked twice, in the same order: the first walk checks the sources and computes the sizes, the
-/// second one writes. Another process may write to the sources meanwhile: no access is out of range, whatever the
-/// second walk reads.
+/// second one writes. Another process may change the sources between the walks; no access is out of range even then.
 class compaction {
    public:
     compaction(char const* api, std::source_location where) noexcept : api_{api}, where_{where} {}
@@ -77,7 +76,7 @@ class compaction {
     }
 
    private:
-    /// The part of a child or of a buffer that a piece uses, and where it goes.
+    /// The part of a child or of a buffer that a piece uses, and its position in the copy.
     struct extent {
         std::int64_t begin = 0, end = 0, at = 0;
         [[nodiscard]] std::int64_t length() const noexcept { return end - begin; }
@@ -90,7 +89,7 @@ class compaction {
     };
     /// Items of a source.
     struct piece : column_view {
-        /// The offset of no items may be anything.
+        /// The offset of a source without items is not checked, and not used.
         explicit piece(column_view c) noexcept : column_view{c.node(), c.length() != 0 ? c.offset() : 0, c.length()} {}
         std::int64_t done = 0;        // items of the pieces before it
         extent used{};                // of the child, or of the data
@@ -109,7 +108,7 @@ class compaction {
             return reinterpret_cast<std::uintptr_t>(like.buffers()[buffer].data);
         }
         [[nodiscard]] std::uintptr_t address_of_nulls() const noexcept { return null_count > 0 ? address(0) : 0; }
-        /// Of written items.
+        /// The validity of written items.
         [[nodiscard]] bitmap_view validity(std::int64_t begin, std::int64_t count) const noexcept {
             return {null_count > 0 ? buffers[0].data : nullptr, begin, count};
         }
@@ -119,7 +118,7 @@ class compaction {
         std::int64_t bytes = -1, at = 0;  // -1: absent
         bool is_new = false;              // false: nothing to write
     };
-    /// What a buffer with one piece is made of. If it is the same, the buffer is shared.
+    /// The source of a buffer with one piece. Buffers with the same source are written once, and shared.
     struct origin {
         buffer_kind kind{};
         std::int64_t width = -1;  // -1: unknown
@@ -127,14 +126,14 @@ class compaction {
         std::int64_t begin = 0, end = 0;  // by default the items of the piece
         friend auto operator<=>(origin const&, origin const&) = default;
     };
-    /// Data of views.
+    /// The used part of a data buffer of views.
     struct view_data {
         std::byte const* begin;
         extent* used;
         std::size_t place;
     };
 
-    // ---- what the layouts share ----
+    // ---- common to all layouts ----
 
     [[nodiscard]] column_parts walk(node& n) {
         auto const first = n.like;
@@ -209,7 +208,7 @@ class compaction {
         }
     }
 
-    /// The next buffer of a node. Returns null in the first walk. In the second one returns the memory, or null if
+    /// Adds the next buffer of a node. Returns null in the first walk, and in the second one the memory, or null if
     /// there is nothing to write.
     [[nodiscard]] std::byte* add_buffer(node& n, std::int64_t bytes, origin of) {
         if (!is_writing_) {
@@ -244,7 +243,7 @@ class compaction {
         if (!checked_multiply(items, width, bytes)) refuse(n, message{"its bytes overflow"}, errc::overflow);
         return bytes;
     }
-    /// Appends a part to the total, which offsets of `width` bytes count.
+    /// Appends a part, and adds its length to `total`, which must not exceed the range of offsets of `width` bytes.
     void append(node const& n, extent& p, std::int64_t& total, std::int64_t width, char const* what) const {
         p.at = total;
         if (!checked_add(total, p.length(), total)) refuse(n, message{"its offsets overflow"}, errc::overflow);
@@ -291,7 +290,7 @@ class compaction {
         std::memcpy(to + i * static_cast<std::int64_t>(sizeof(T)), &value, sizeof value);
     }
 
-    /// Wraps around: another process may have changed the value.
+    /// Adds with wrap-around, because another process may have changed the value.
     template <class T>
     [[nodiscard]] static T shifted(T value, std::int64_t by) noexcept {
         return static_cast<T>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(by));
@@ -336,7 +335,7 @@ class compaction {
         }
         auto* const to = add_buffer(n, bytes_of(n, n.length + 1, width), {buffer_kind::offsets, width, n.address(1)});
         if (to == nullptr) return;
-        clear(to, width);  // of no items
+        clear(to, width);  // the first offset, if there are no items
         for (auto const& p : n.pieces)
             is_large ? write_offsets<std::int64_t>(n, p, to + 8 * p.done)
                      : write_offsets<std::int32_t>(n, p, to + 4 * p.done);
@@ -365,14 +364,14 @@ class compaction {
                 refuse(n, message{"data buffer is null, needs "} << p.used.end << " bytes");
         }
         origin of{buffer_kind::bytes, is_large, n.address(2), n.address(1), n.address_of_nulls()};
-        if (n.null_count == 0)  // the same bytes, wherever each item begins
+        if (n.null_count == 0)  // then the bytes do not depend on the offsets
             of = {buffer_kind::bytes, 0, of.data, 0, 0, n.pieces[0].used.begin, n.pieces[0].used.end};
         auto* const to = add_buffer(n, total, of);
         if (to == nullptr) return;
         for (auto const& p : n.pieces) copy(to + p.used.at, data_of(p, 2) + p.used.begin, p.used.length());
         for_each_null(n, [&, offsets = n.buffers[1].data](std::int64_t i) {
             auto const begin = load_offset(offsets, i, is_large), end = load_offset(offsets, i + 1, is_large);
-            if (begin < end && end <= total) clear(to + begin, end - begin);  // another node may have the offsets
+            if (begin < end && end <= total) clear(to + begin, end - begin);  // perhaps the offsets of another node
         });
     }
     template <class T>
@@ -471,7 +470,7 @@ class compaction {
                                                           << ", which holds " << bytes);
         }
     }
-    /// Gives the data of views its places: what several nodes or pieces use together is copied once.
+    /// Places the data of views. Parts of a buffer that overlap, of several nodes or pieces, are copied once.
     void place_data(node const& root) {
         std::ranges::sort(data_, [](view_data const& a, view_data const& b) {
             return a.begin != b.begin ? std::less<>{}(a.begin, b.begin) : a.used->begin < b.used->begin;
@@ -490,7 +489,7 @@ class compaction {
         }
     }
 
-    /// Structs, sparse unions and fixed-size lists: the items apply to the children.
+    /// Structs, sparse unions and fixed-size lists: the items of a piece select those of the children.
     static void use_items(node& n) {
         std::int64_t const each = n.like.type().id == type_id::fixed_size_list ? n.like.type().width : 1;
         for (auto& p : n.pieces)
@@ -543,7 +542,7 @@ class compaction {
             for (auto& p : n.pieces) {
                 if (p.length() == 0) continue;
                 auto const ends = child_of(p, 0);
-                auto const first_after = [&](std::int64_t item) {  // whatever the ends are
+                auto const first_after = [&](std::int64_t item) {  // ends, in any order
                     std::int64_t low = 0, high = ends.length();
                     while (low < high) {
                         auto const middle = low + (high - low) / 2;
@@ -582,7 +581,7 @@ class compaction {
     }
 
     /// Merges equal dictionaries and appends the others, so that values may repeat.
-    /// \return  whether there are several
+    /// \return  whether several dictionaries differ
     [[nodiscard]] bool add_indices(node& n) {
         if (!is_writing_) find_dictionaries(n);
         if (n.children[0].pieces.size() == 1) return add_items(n), false;
@@ -625,7 +624,8 @@ class compaction {
         require_at_most(n, total - 1, is_signed || id == type_id::uint64 ? most : 2 * most + 1,
                         "as its last index, with all dictionaries");
     }
-    /// Each dictionary is copied once, for all comparisons.
+    /// Returns the index of an equal dictionary in `distinct`, or its size. Each dictionary is copied once, for all
+    /// comparisons.
     [[nodiscard]] std::size_t find_dictionary(std::vector<piece> const& distinct, std::vector<column>& copies,
                                               column_view d) const {
         for (std::size_t i = 0; i < distinct.size(); ++i)

@@ -17,8 +17,9 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
     return (a & b) | ((a | b) & abi::arrow_flag::nullable);
 }
 
-/// Compares types (`d:9,2` and `d:9,2,128` are one), the number of children, names where they tell children apart, and
-/// what has a dictionary. Flags, metadata and the values of dictionaries may differ. `refuse(path, message)` throws.
+/// Compares types (`d:9,2` and `d:9,2,128` are equal), the number of children, the names of children of structs and
+/// unions, and the types of dictionaries. Flags, metadata and the values of dictionaries may differ. `refuse(path,
+/// message)` throws.
 template <class Refuse>
 void require_same_type(column_view wanted, column_view c, column_path const& path, Refuse const& refuse) {
     if (c.type() != wanted.type())
@@ -37,7 +38,9 @@ void require_same_type(column_view wanted, column_view c, column_path const& pat
         refuse(path, message{c.has_dictionary() ? "it has a dictionary" : "it has no dictionary"});
     if (c.has_dictionary()) require_same_type(dictionary_of(wanted), dictionary_of(c), path.dictionary(), refuse);
 }
-/// \param chunk  its number
+/// Overload that names the chunk in the message.
+///
+/// \param chunk  number of the chunk
 /// \throws error  errc::argument
 inline void require_same_type(column_view wanted, column_view c, std::uint64_t chunk, char const* api,
                               std::source_location where) {

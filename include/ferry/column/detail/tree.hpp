@@ -161,8 +161,8 @@ template <class Source>
 }
 
 /// Fills a tree from a source, which gives format, name, metadata, flags, length, null_count, offset, buffers, children
-/// and dictionary, and checks the structure. The source must say the same each time it is asked. A source may also give
-/// the device of a node; without it, the node is on the device of its parent, and the root on `on`.
+/// and dictionary, and checks the structure. The source must return the same values on each call. A source may also
+/// give the device of a node; without it, the node is on the device of its parent, and the root on `on`.
 template <class Source>
 [[nodiscard]] bool build(column_tree& tree, Source const& from, device on, reporter r) {
     column_size size;

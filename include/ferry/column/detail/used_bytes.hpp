@@ -89,9 +89,9 @@ struct copied_range {
     std::int64_t bytes;
     std::int64_t at = 0;
 };
-/// The copies of the ranges in address order, each byte once, aligned as before. No copy leaves an allocation: ranges
-/// that overlap are in one allocation, and so are those within `readable`, where small gaps are copied as well. Sorts
-/// the ranges.
+/// Plans the copies of the ranges: in address order, each byte once, aligned as before. Because a copy must not leave
+/// an allocation, only ranges that overlap, or that are close together in `readable`, are copied together, with the
+/// gaps between them. Sorts the ranges.
 /// \return  number of bytes of the allocation
 [[nodiscard]] inline std::int64_t lay_out(std::span<copied_range*> ranges, std::vector<copied_range>& runs,
                                           std::span<std::byte const> readable = {}) {

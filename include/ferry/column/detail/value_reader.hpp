@@ -76,12 +76,12 @@ inline constexpr bool is_fixed_width<day_time> = true;
 template <>
 inline constexpr bool is_fixed_width<month_day_nano> = true;
 
-/// What gives values of `T`: `accepts(type)`, and for a column that it accepts `read(i, reporter)`, item i of the view,
-/// or any value after an error.
+/// Reads values of `T`. `accepts(type)` returns whether columns of a type have such values; then, `read(i, reporter)`
+/// returns item i of the view, or any value after an error.
 template <class T>
 class value_reader;
 
-/// Reads what is in the buffer, valid or not.
+/// Reads the buffer only: the value of a null item is what the buffer contains.
 template <class T>
     requires is_fixed_width<T>
 class value_reader<T> {
@@ -92,7 +92,7 @@ class value_reader<T> {
         else if constexpr (std::is_same_v<T, month_day_nano>) return t.id == type_id::interval_month_day_nano;
         else return t.id == type_id::decimal && t.width == 8 * std::int32_t{sizeof(T)};
     }
-    /// The offset of no items may be anything.
+    /// The offset of a view without items is not checked, and not used.
     explicit value_reader(column_view c) noexcept
         : data_{c.length() != 0 ? c.buffers()[1].data : nullptr}, offset_{c.offset()} {}
     [[nodiscard]] T read(std::int64_t i, auto) const noexcept { return load<T>(data_, offset_ + i); }

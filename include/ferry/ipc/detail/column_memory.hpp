@@ -95,7 +95,7 @@ class column_memory {
         }
     }
 
-    /// Permits attaches. Memory that is shared where it lies is kept by `owner`. A column without bytes is on `place`.
+    /// Permits attaches. Memory that is shared in place is kept by `owner`. A column without bytes is on `place`.
     [[nodiscard]] std::shared_ptr<share_state> finish(wire::node root, std::shared_ptr<void const> const& owner,
                                                       ferry::device place) {
         if (memories_.empty()) {
@@ -112,7 +112,7 @@ class column_memory {
             }
         } const unless_done{made};
         for (auto& part : parts_) {
-            std::get<wire::tensor>(part.state().description.root).flags = flags::read_only;  // what aliases are
+            std::get<wire::tensor>(part.state().description.root).flags = flags::read_only;  // of aliases
             made.push_back(part.finish(where_));
         }
         auto& s = *made[0];
@@ -134,7 +134,8 @@ class column_memory {
     }
 
    private:
-    /// Bytes that are shared already. In a map, because the kernel maps segments downwards, so that each comes first.
+    /// An allocation that is shared already. They are in a map, because the kernel maps each segment below the last
+    /// one, so that a sorted vector would insert each at the front.
     struct known_range {
         std::byte const* begin;
         std::byte const* end;
@@ -149,7 +150,7 @@ class column_memory {
 
     [[nodiscard]] static bool take(known_range const& known, std::byte const* begin, std::int64_t bytes,
                                    ferry::device place, wire::slice& out) {
-        // At the end of one allocation another may begin, in which bytes of unknown number are.
+        // A buffer of unknown size at the end of this allocation is in another one, which begins there.
         bool const is_after = std::less<>{}(known.end, begin) || (begin == known.end && bytes < 0);
         if (!is_same_device(known.place, place) || is_after) return false;
         auto const room = static_cast<std::uint64_t>(known.end - begin);
@@ -194,7 +195,8 @@ class column_memory {
             *m.slice = {known->memory, static_cast<std::uint64_t>(m.range.at),
                         static_cast<std::uint64_t>(m.range.bytes)};
     }
-    /// All memories of a device have one control page, and one event, which the first has. `copy` outlives the handle.
+    /// All memories of a device have one control page and one event, which the first one exports. `copy` outlives the
+    /// handle.
     known_range const& export_range(byte_range const& range, ferry::device place, std::shared_ptr<void const> copy) {
         auto const found = std::ranges::find_if(parts_, [&](new_share const& part) {
             return !part.state().handles.empty() && is_same_device(part.state().device, place);
@@ -239,7 +241,7 @@ class column_memory {
     std::multimap<std::byte const*, known_range, std::less<>> known_{};  // by address
     std::vector<missing_range> missing_{};
     share_copies copies_{};
-    std::size_t copied_ = 0;  // memories
+    std::size_t copied_ = 0;  // number of memories with copies
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

@@ -58,7 +58,7 @@ class node_source {
     [[nodiscard]] std::int64_t length() const noexcept { return node_->length; }
     [[nodiscard]] std::int64_t null_count() const noexcept { return node_->null_count; }
     [[nodiscard]] std::int64_t offset() const noexcept { return node_->offset; }
-    /// That of the buffers; without any, that of the first child that has some.
+    /// The device of the buffers or, without buffers, of the first child that has some.
     [[nodiscard]] std::optional<ferry::device> device() const noexcept {
         for (auto const& s : node_->buffers)
             if (s.memory != wire::no_memory) return memories_[s.memory].device;
@@ -107,7 +107,7 @@ class node_source {
     return n.dictionary.empty() || check_devices(n.dictionary[0], memories, here / "dictionary", by);
 }
 
-/// The column of a node that wire::check has passed, in memories that `owner` keeps. There is one memory at least.
+/// Creates the column of a node that wire::check has accepted, in one or more memories that `owner` keeps.
 /// \throws error  errc::bad_column, bad_descriptor
 [[nodiscard]] inline ferry::column column_of(wire::node const& node, std::span<memory_range const> memories,
                                              std::shared_ptr<void const> owner, char const* api,

@@ -92,7 +92,7 @@ class new_share {
     void add_exported(byte_range const& range, ferry::device on, BackEnd& b, stream_token ready_on,
                       std::source_location where) {
         auto& s = *made_;
-        if (s.is_frozen)  // before any other memory of a column is frozen, for ever
+        if (s.is_frozen)  // checked before other memory of the column is frozen, which cannot be undone
             fail(errc::argument, share_api,
                  message{"memory of "} << ferry::name(on.type) << " cannot be frozen: share a copy on the host", where);
         auto exported = b.export_memory(range, on, ready_on);

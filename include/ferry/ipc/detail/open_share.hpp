@@ -128,7 +128,7 @@ struct opening_place {
         if (tried != nullptr) *tried = memory;
     }
     [[nodiscard]] int file(std::size_t i) const noexcept { return i < files.size() ? files[i] : -1; }
-    /// The file of the segment of a group; it follows the files of the memories if there are more of them.
+    /// The file of the segment of a group. If there are more files than memories, those of segments come last.
     [[nodiscard]] int segment_of(wire::descriptor const& d, memory_group group) const noexcept {
         auto const behind = files.size() <= d.memories.size() ? 0 : d.memories.size();
         return file(behind + group[0]);

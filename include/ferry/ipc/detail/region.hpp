@@ -60,8 +60,8 @@ class region_map {
         return fits ? found : nullptr;
     }
     /// Prepares the region for a share. An anonymous region that this process made, and has never shared writable, is
-    /// sealed for a read-only share; false: it is sealed, and the share is writable.
-    /// To be frozen: it is sealed later, in one step.
+    /// sealed for a read-only share, but not if it will be frozen, which seals it in one step. Returns false if the
+    /// share is writable and the region is sealed.
     [[nodiscard]] bool prepare(region& r, bool is_read_only, bool will_be_frozen) {
         std::lock_guard const lock{mutex_};
         if (r.shared_as == region::use::imported || r.memory.file() < 0) return true;

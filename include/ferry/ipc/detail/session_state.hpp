@@ -149,7 +149,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     };
 
     std::size_t collect_once() noexcept {
-        condemned_list freed;  // outlives the lock: owners may do anything when they are destroyed
+        condemned_list freed;  // outlives the lock, because the destructors of owners may call this session
         std::lock_guard const lock{mutex_};
         if (!process_.is_here()) return 0;
         for (auto at = condemned_.begin(); at != condemned_.end();) {
