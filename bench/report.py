@@ -46,7 +46,7 @@ ABOUT = {
     "Attaching a tensor in host memory": "Each row attaches a tensor, reads one element and releases the tensor. *Found in its session*: the session already maps "
     "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release.",
     "Tables in host memory": "Each table is shared in place, so nothing is copied. The peer shares or attaches a tensor of each allocation instead. A column is a "
-    "buffer of 4 KiB. The budget is 5 µs, and 0.2 µs for each buffer. *Mapped* and *found* are as in the section above; releasing is not measured.",
+    "buffer of 4 KiB. The budget is 5 µs, and 0.2 µs for each buffer. *Mapped* and *found*: by a session, as in the section above. Releasing is not measured.",
     "Frames between two processes": "*Lifetime protocol*: the protocol of `ferry::ipc::server` and `ferry::ipc::client`, [with leases](ipc.md#many-readers).",
     "Frames between two Python processes": "*Attached before*: the producer writes to memory that it has already shared, and the consumer attaches it again. *First "
     "attach*: each frame is a separate share. The measurement ends when the consumer has read one byte of every page.",

@@ -199,8 +199,7 @@ struct column_move {
         constexpr auto api = "ferry::column::to";
         if (c.type().id != type_id::structure || !c.view().is_without_nulls())
             static_cast<void>(check_one_device(
-                c.view(), "of columns on several devices only structs without nulls are moved: move each child",
-                {api, where}));
+                c.view(), "of such columns, only structs without nulls can be moved: move each child", {api, where}));
         std::vector<column> moved;
         for (int i = 0; i < c.child_count(); ++i) {
             auto const child = c.field(i, where);

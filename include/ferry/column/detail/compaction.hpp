@@ -252,8 +252,8 @@ class compaction {
     void require_at_most(node const& n, std::int64_t value, std::int64_t most, char const* what) const {
         if (value > most)
             refuse(n,
-                   message{"together it has "} << value << " " << what << ", and its type counts to " << most
-                                               << ": use one with wider offsets",
+                   message{"the copy needs "} << value << " " << what << ", and its type allows " << most
+                                              << ": use a type with wider offsets or indices",
                    errc::overflow);
     }
     [[nodiscard]] static std::int64_t most_of(std::int64_t width) noexcept {
@@ -622,7 +622,7 @@ class compaction {
         auto const most = most_of(item_bits(n.like.type()) / 8);
         bool const is_signed = with_integer(id, []<class T>(T) { return std::is_signed_v<T>; });
         require_at_most(n, total - 1, is_signed || id == type_id::uint64 ? most : 2 * most + 1,
-                        "as its last index, with all dictionaries");
+                        "as the last index of all dictionaries");
     }
     /// Returns the index of an equal dictionary in `distinct`, or its size. Each dictionary is copied once, for all
     /// comparisons.

@@ -23,7 +23,7 @@ inline void freeze(share_state const& s, std::source_location where) {
     auto const& memory = s.where->memory;
     if (memory.is_frozen() || memory.size() == 0) return;
     if (memory.file() < 0)
-        fail(errc::argument, share_api, message{"only anonymous segments are frozen: set session_options::segments"},
+        fail(errc::argument, share_api, message{"only anonymous segments can be frozen: set session_options::segments"},
              where);
     // A sealed mapping that freeze has dropped cannot be made again: not if a forked child may have it.
     bool const can_try = s.where->shared_as == region::use::writable ||
