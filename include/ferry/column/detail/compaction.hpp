@@ -51,7 +51,7 @@ template <class Same>
 }
 
 /// One copy. The tree is walked twice, in the same order: the first walk checks the sources and computes the sizes, the
-/// second one writes. Another process may change the sources between the walks; no access is out of range even then.
+/// second one writes. Another process may change the sources at any time; no access is out of range even then.
 class compaction {
    public:
     compaction(char const* api, std::source_location where) noexcept : api_{api}, where_{where} {}
