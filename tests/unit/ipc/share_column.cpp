@@ -347,6 +347,36 @@ TEST_CASE("the host waits for a pinned column before it copies it") {
     CHECK(support::shown(c.view())[3] == "04000000");
 }
 
+TEST_CASE("the host waits for the default stream of each device before it copies or moves a pinned child") {
+    device const pinned{device_type::cuda_host, 0};
+    support::sim_system sim{gpu, other_gpu, pinned};
+    support::sim_shareable b{sim};
+    auto const on = ferry::stream_token::cuda_legacy_default(), its = on.on_device(other_gpu);
+    auto const expected = support::shown(numbers());
+    for (bool const is_shared : {true, false}) {
+        auto gate = sim.close(its);
+        support::sim_columns near{sim, pinned, its}, far{sim, other_gpu, its};
+        column const children[] = {near.put(numbers()), far.put(numbers())};
+        auto const table = ferry::make_struct(children, "t");
+        std::thread opener{[&] {
+            sim.until_host_waits();
+            gate.open();
+        }};
+        session own;
+        if (is_shared) {
+            auto const s = share(table, {.session = &own, .ready_on = on}, b);
+            auto const part = s.column().child(0);
+            CHECK(support::shown(part) == expected);
+        } else {
+            auto const moved = table.to(ferry::cpu, sim, on);
+            CHECK(support::shown(moved.field(0)) == expected);
+            CHECK(support::shown(moved.field(1)) == expected);
+        }
+        opener.join();
+    }
+    CHECK(sim.races() == 0);
+}
+
 TEST_CASE("columns on a device are shared by handles, and importers wait for their event") {
     auto const c = numbers();
     support::importer other{[&](support::line const& parent) {

@@ -31,20 +31,20 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 template <class BackEnd>
 class column_memory {
    public:
-    column_memory(std::shared_ptr<session_state> session, copy_policy copy, bool freeze, stream_token on, bool is_mixed,
-                  BackEnd& b, std::source_location where)
+    column_memory(std::shared_ptr<session_state> session, copy_policy copy, bool freeze, stream_token on,
+                  column_view all, BackEnd& b, std::source_location where)
         : session_{std::move(session)},
           me_{begin_sharing(*session_, where)},
           copy_{copy},
           freeze_{freeze},
           on_{on},
-          is_mixed_{is_mixed},
+          all_{all},
           b_{b},
           where_{where} {}
 
     /// The stream of copies on a device. A handle is a stream of one device: for a column on several, the host waits.
     [[nodiscard]] stream_token copies_on(ferry::device place) {
-        if (!is_mixed_ || on_.is_default() || !on_.names_stream()) return on_.on_device(place);
+        if (!all_.is_mixed() || on_.is_default() || !on_.names_stream()) return on_.on_device(place);
         if (!std::exchange(has_waited_, true)) b_.wait(on_);  // mutant: ipc_column_copies_wait
         return {};
     }
@@ -169,9 +169,8 @@ class column_memory {
         known_range const* known = nullptr;
         if (place.type == device_type::cpu) {
             auto const other = std::ranges::find_if(missing, [](auto& m) { return m.place.type != device_type::cpu; });
-            if (other != missing.end() && on_.names_stream()) {
-                static_cast<void>(ferry::detail::check_support(b_, other->place, {share_api, where_}));
-                b_.wait(on_);  // mutant: ipc_column_pinned_wait
+            if (other != missing.end()) {
+                ferry::detail::wait_for_nodes(all_, b_, on_, {share_api, where_});  // mutant: ipc_column_pinned_wait
             }
             new_share fresh{session_, me_, freeze_, where_};
             auto* const to = fresh.allocate(total, where_);
@@ -233,7 +232,8 @@ class column_memory {
     copy_policy copy_;
     bool freeze_;
     stream_token on_;
-    bool is_mixed_, has_waited_ = false;
+    column_view all_;
+    bool has_waited_ = false;
     BackEnd& b_;
     std::source_location where_;
     std::vector<new_share> parts_{};

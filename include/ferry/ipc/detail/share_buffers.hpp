@@ -25,7 +25,7 @@ class column_sharing {
     column_sharing(column const& c, std::shared_ptr<session_state> session, copy_policy copy, bool freeze,
                    stream_token on, BackEnd& b, std::source_location where)
         : column_{c},
-          memory_{std::move(session), copy, freeze, on, c.view().is_mixed(), b, where},
+          memory_{std::move(session), copy, freeze, on, c.view(), b, where},
           copy_{copy},
           b_{b},
           where_{where},
