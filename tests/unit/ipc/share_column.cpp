@@ -624,6 +624,8 @@ TEST_CASE("random tables on several devices are shared without a copy, with slic
     CHECK(other.finish() == 0);
     CHECK(calls() == before);
     CHECK(x.sim.races() == 0);
+    x.own.collect(std::chrono::seconds{1});
+    CHECK(x.own.counts().condemned == 0);
 }
 
 TEST_CASE("memory without a handle of a table on several devices is copied on its device") {
