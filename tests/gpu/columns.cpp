@@ -210,4 +210,16 @@ TEST_CASE("two GPUs: a table with a part on each is shared without a copy, and a
     auto const left = other.usage();
     CHECK(left.opened == left.closed);
     CHECK(session.collect(support::patience) == 0);
+    {
+        importer killed;
+        auto s = ferry::ipc::share(
+            t, {.session = &session, .copy = ferry::copy_policy::never, .ready_on = zero.token()}, b);
+        auto const bytes = ferry::wire::to_bytes(s.descriptor());
+        REQUIRE(killed.attach_columns(bytes).code == ferry::errc::ok);
+        s = {};
+        CHECK(session.collect() == 2);  // a share on each GPU
+        killed.kill();
+        CHECK(session.collect(support::patience) == 0);
+        CHECK(other.attach_columns(bytes).code == ferry::errc::exporter_gone);
+    }
 }
