@@ -8,12 +8,14 @@
 #include <ferry/wire/binary.hpp>
 #include <gpu/importer.hpp>
 #include <gpu/world.hpp>
+#include <support/ipc.hpp>
 #include <support/patience.hpp>
 #include <support/random_columns.hpp>
 #include <support/split_columns.hpp>
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -222,4 +224,76 @@ TEST_CASE("two GPUs: a table with a part on each is shared without a copy, and a
         CHECK(session.collect(support::patience) == 0);
         CHECK(other.attach_columns(bytes).code == ferry::errc::exporter_gone);
     }
+}
+
+TEST_CASE("two GPUs: a table outlives its killed exporter, whose names the next exporter removes") {
+    if (gpus() < 2) {
+        MESSAGE("SKIPPED: needs two GPUs");
+        return;
+    }
+    cuda::shareable b{cuda::system};
+    ferry::ipc::session session;
+    test_stream const zero;
+    on_device const there{1};
+    load_kernels();
+    test_stream const one;
+    auto const share_on_both = [](importer& exporter, std::byte value) {
+        auto const described = exporter.tell(order_of_work::share_columns, {&value, 1});
+        REQUIRE_MESSAGE(described.code == ferry::errc::ok, text_of(described));
+        return described.bytes;
+    };
+    auto const attach_here = [&](std::vector<std::byte> const& described) {
+        return ferry::ipc::attach_column(ferry::wire::from_bytes(described),
+                                         {.session = &session, .stream = zero.token()}, b);
+    };
+    auto const host = [&](column const& c) { return support::shown(c.to(ferry::cpu, b, zero.token())); };
+    std::vector<std::string> const sevens(50, "{07,07,}"), eights(50, "{08,08,}");
+
+    importer exporter, other;
+    auto const described = share_on_both(exporter, std::byte{7});
+    auto const names_left = [pid = ferry::wire::from_bytes(described).from.pid] {
+        return support::segments(static_cast<pid_t>(pid)).size();
+    };
+    auto mine = attach_here(described);
+    CHECK(mine.child(0).device() == gpu);
+    CHECK(mine.child(1).device() == ferry::device{ferry::device_type::cuda, 1});
+    REQUIRE(other.attach_columns(described).code == ferry::errc::ok);
+    cuda::order(zero.token(), one.token());
+    std::byte* read = nullptr;  // behind gates
+    must(cudaMallocHost(reinterpret_cast<void**>(&read), 100));
+    {
+        gate first{zero.get()}, second{one.get()};
+        for (int i = 0; i < 2; ++i) {
+            auto const child = mine.child(i);
+            must(cudaMemcpyAsync(read + 50 * i, child.view().buffers()[1].data, 50, cudaMemcpyDeviceToHost,
+                                 (i == 0 ? zero : one).get()));
+        }
+        exporter.kill();
+        support::fails(ferry::errc::exporter_gone, [&] { static_cast<void>(attach_here(described)); });
+        CHECK_GATED(!first.is_open());
+        CHECK_GATED(!second.is_open());
+        first.open();
+        second.open();
+        zero.finish();
+        one.finish();
+    }
+    CHECK(std::count(read, read + 100, std::byte{7}) == 100);
+    must(cudaFreeHost(read));
+    CHECK(host(mine) == sevens);
+    std::string text;
+    for (auto const& row : sevens) text += row + '\n';
+    CHECK(text_of(other.tell(order_of_work::rows)) == text);
+    CHECK(other.attach_columns(described).code == ferry::errc::exporter_gone);
+
+    CHECK(names_left() == 2);  // a share on each GPU
+    importer next;
+    auto const successors = attach_here(share_on_both(next, std::byte{8}));
+    CHECK(names_left() == 0);
+    CHECK(host(successors) == eights);
+    CHECK(host(mine) == sevens);
+    mine = {};
+    session.trim();
+    CHECK(left_no_error());
+    auto const left = other.usage();
+    CHECK(left.opened == left.closed);
 }

@@ -283,11 +283,10 @@ struct state {
     [[nodiscard]] ferry::managed_tensor fresh(std::byte value) {
         using owner = ferry::buffer<ferry::cuda::device_space>;
         static constexpr std::int64_t shape[] = {1 << 20};
-        owner made{std::size_t{1} << 20, ferry::cuda::device_space{0}};
+        owner made{std::size_t{1} << 20, ferry::cuda::device_space{own_device}};
         must(cudaMemsetAsync(made.data(), static_cast<int>(value), std::size_t{1} << 20, own->get()));
         return ferry::make_managed(std::move(made), [](owner& o) {
-            return ferry::tensor_view{
-                o.data(), ferry::dtype_of<std::uint8_t>, shape, {}, {ferry::device_type::cuda, 0}};
+            return ferry::tensor_view{o.data(), ferry::dtype_of<std::uint8_t>, shape, {}, o.device()};
         });
     }
     [[nodiscard]] std::vector<std::byte> share_it(ferry::managed_tensor t) {
@@ -480,6 +479,18 @@ struct state {
                 session.collect();
                 closed.emplace(own->get());
                 return share_it(std::move(made));
+            }
+            case share_columns: {
+                ferry::column children[2];
+                for (int const device : {1, 0}) {
+                    start(device);
+                    children[device] = ferry::from_tensors(fresh(payload[0]), {}, back_end, on());
+                    if (device != 0) own->wait();  // its stream ends
+                }
+                shared = ferry::ipc::share(ferry::make_struct(children).slice(0, 50),
+                                           {.session = &session, .copy = ferry::copy_policy::never, .ready_on = on()},
+                                           back_end);
+                return ferry::wire::to_bytes(shared.descriptor());
             }
             case close_share: shared = {}; return {};
             case share_rounds: {
