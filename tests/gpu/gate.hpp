@@ -11,7 +11,7 @@ namespace support {
 /// Throws std::runtime_error unless a CUDA call of a test succeeded.
 void must(cudaError_t e, char const* what = "a test's own call");
 
-/// Work queued on the stream after a gate does not run before the gate is opened; it opens by itself after 8 seconds
+/// Work queued on the stream after a gate does not run before the gate is opened; it opens by itself after 120 seconds
 /// (FERRY_GATE_SECONDS), so that a failing test ends. Memory whose release synchronises the device (cudaFree,
 /// cudaFreeHost) must not be released while the gate is closed.
 class gate {
