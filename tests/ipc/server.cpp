@@ -501,6 +501,8 @@ TEST_CASE_FIXTURE(a_server, "IPC: a refused publication keeps no file open, and 
         CHECK(code_of([&] { s.publish("", buffer, text, std::span{&fd, 1}); }) == errc::argument);
     std::vector<int> const many(9, fd);
     support::fails(errc::argument, [&] { s.publish("frame", 2, text, many); }, {"9 file descriptors", "compact"});
+    int const with_none[] = {fd, -1};
+    support::fails(errc::argument, [&] { s.publish("frame", 2, text, with_none); }, {"fds[1] is -1", "another memory"});
     CHECK(support::open_files() == open);
     publish(s, 2, frame);
     s.withdraw("frame");

@@ -76,7 +76,7 @@ class server {
     /// \param name        1 to 200 bytes without control characters
     /// \param buffer      number of the buffer, from 1; means the same allocation while an importer holds it
     /// \param descriptor  at most 60000 bytes for importers
-    /// \param fds         at most 8 file descriptors, sent with the first grant to each importer; duplicated
+    /// \param fds         at most 8 open file descriptors, sent with the first grant to each importer; duplicated
     /// \return            generation, which increases with every publication
     /// \throws error  errc::argument: the buffer is published or read, or an argument is out of bounds;
     ///                errc::exporter_gone: closed; errc::out_of_memory
@@ -88,6 +88,12 @@ class server {
                                 ferry::message{} << std::uint64_t{fds.size()} << " file descriptors, and a grant has "
                                                  << int{protocol::max_fds}
                                                  << ": compact a column first, so that it is one memory");
+        if (auto const none = std::ranges::find_if(fds, [](int fd) { return fd < 0; }); none != fds.end())
+            ferry::detail::fail(errc::argument, api,
+                                ferry::message{}
+                                    << "fds[" << std::int64_t{none - fds.begin()} << "] is " << *none
+                                    << ", and only open file descriptors are sent: for a memory that needs none, pass "
+                                       "that of another memory, which importers ignore");
         std::lock_guard const lock{mutex_};
         // While importers hold the buffer its file descriptors are kept, so that a frame of a stream needs no dup and
         // no close.
