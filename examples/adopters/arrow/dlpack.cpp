@@ -12,7 +12,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -26,7 +25,7 @@ DLPackVersion const kVersion{ferry::version::current.major, ferry::version::curr
 namespace {
 
 Status to_status(ferry::error const& e) {
-    std::string text = e.what() + std::strlen(e.api()) + 2;  // without the name of ferry's function and the colon
+    std::string text = e.text();
     for (std::size_t at; (at = text.find(" (R")) != text.npos;)  // without the numbers of ferry's rules, as in " (R25, R32)"
         text.erase(at, text.find(')', at) + 1 - at);
     switch (e.code()) {

@@ -225,6 +225,10 @@ class FERRY_VISIBLE error : public std::exception {
     ///
     /// \return  "api: text"; valid while this object exists
     [[nodiscard]] char const* what() const noexcept override { return text_.c_str(); }
+    /// Returns the text without the name of the function.
+    ///
+    /// \return  text of the constructor; valid while this object exists
+    [[nodiscard]] char const* text() const noexcept { return text_.c_str() + std::strlen(api_) + 2; }
 
    private:
     errc code_;

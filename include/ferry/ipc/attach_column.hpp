@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>  // a column shares its owner
 #include <numeric>
 #include <source_location>
@@ -52,8 +51,7 @@ inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail
 [[noreturn]] FERRY_COLD inline void fail_at_buffer(error const& e, wire::node const& root, std::uint32_t memory) {
     message name;
     if (!find_buffer(root, memory, ferry::detail::column_path{root.name}, name)) throw e;
-    char const* const text = e.what() + std::strlen(e.api()) + 2;  // "api: text"
-    fail(e.code(), e.api(), name << ": " << text, e.where());
+    fail(e.code(), e.api(), name << ": " << e.text(), e.where());
 }
 
 /// All memories of a descriptor.

@@ -131,7 +131,7 @@ class python_text {
         char const* from = e.error::what();
         if (from != text_) return;
         text_ = own_;
-        char const* const description = from + std::strlen(e.api()) + 2;
+        char const* const description = e.text();
         if (std::strncmp(from, "ferry::", 7) == 0) from += 7;
         char *to = own_, *fix = nullptr;
         while (*from != '\0') {

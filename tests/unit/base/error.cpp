@@ -89,6 +89,7 @@ TEST_CASE("an error contains the function that failed and the source location of
     CHECK(e.code() == errc::rank);
     CHECK(std::string{e.api()} == "ferry::f");
     CHECK(std::string{e.what()} == "ferry::f: ndim is -1");
+    CHECK(std::string{e.text()} == "ndim is -1");
     CHECK(e.where().line() == static_cast<unsigned>(line));
     CHECK(std::strstr(e.where().file_name(), "error.cpp") != nullptr);
 }
