@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>  // shared ownership of the buffers
-#include <optional>
 #include <source_location>
 #include <span>
 #include <string_view>
@@ -23,40 +22,19 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// A view as the source of a tree: its buffers, on their devices.
-class view_source {
-   public:
-    explicit view_source(column_view view) noexcept : view_{view} {}
-    [[nodiscard]] std::string_view format() const noexcept { return view_.format(); }
-    [[nodiscard]] std::string_view name() const noexcept { return view_.name(); }
-    [[nodiscard]] std::string_view metadata() const noexcept { return view_.metadata(); }
-    [[nodiscard]] std::int64_t flags() const noexcept { return view_.flags(); }
-    [[nodiscard]] std::int64_t length() const noexcept { return view_.length(); }
-    [[nodiscard]] std::int64_t null_count() const noexcept { return view_.known_null_count(); }
-    [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
-    [[nodiscard]] std::optional<ferry::device> device() const noexcept { return view_.device(); }
-    [[nodiscard]] std::size_t buffer_count() const noexcept { return view_.buffers().size(); }
-    [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept { return view_.buffers()[i]; }
-    [[nodiscard]] std::size_t child_count() const noexcept { return static_cast<std::size_t>(view_.child_count()); }
-    [[nodiscard]] view_source child(std::size_t i) const noexcept {
-        return view_source{child_of(view_, static_cast<int>(i))};
-    }
-    [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
-    [[nodiscard]] view_source dictionary() const noexcept { return view_source{dictionary_of(view_)}; }
-
-   private:
-    column_view view_;
+struct view_source : column_view {
+    [[nodiscard]] std::size_t buffer_count() const noexcept { return buffers().size(); }
+    [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept { return buffers()[i]; }
+    [[nodiscard]] view_source child(std::size_t i) const noexcept { return {child_of(*this, static_cast<int>(i))}; }
+    [[nodiscard]] view_source dictionary() const noexcept { return {dictionary_of(*this)}; }
 };
 
 /// A node whose children are columns.
-class struct_source : public parts_source {
-   public:
-    struct_source(column_parts const& parts, std::span<column const> children) noexcept
-        : parts_source{parts}, children_{children} {}
-    [[nodiscard]] std::size_t child_count() const noexcept { return children_.size(); }
-    [[nodiscard]] view_source child(std::size_t i) const noexcept { return view_source{children_[i].view()}; }
+struct struct_source : parts_source {
+    std::span<column const> columns;
 
-   private:
-    std::span<column const> children_;
+    [[nodiscard]] std::size_t child_count() const noexcept { return columns.size(); }
+    [[nodiscard]] view_source child(std::size_t i) const noexcept { return {columns[i].view()}; }
 };
 
 /// Implements make_struct; `parts` has the name, flags and metadata of the struct. Returns an empty column on failure.
@@ -80,7 +58,8 @@ class struct_source : public parts_source {
     }
     auto tree = std::make_shared<column_tree>();
     tree->owner = std::move(owners);
-    if (!build(*tree, struct_source{parts, children}, children.empty() ? cpu : children[0].device(), r)) return {};
+    struct_source const from{parts_source{parts}, children};
+    if (!build(*tree, from, children.empty() ? cpu : children[0].device(), r)) return {};
     return column_access::make(std::move(tree));
 }
 

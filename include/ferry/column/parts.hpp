@@ -41,7 +41,7 @@ class parts_source {
     [[nodiscard]] std::string_view metadata() const noexcept { return parts_->metadata; }
     [[nodiscard]] std::int64_t flags() const noexcept { return parts_->flags; }
     [[nodiscard]] std::int64_t length() const noexcept { return parts_->length; }
-    [[nodiscard]] std::int64_t null_count() const noexcept { return parts_->null_count; }
+    [[nodiscard]] std::int64_t known_null_count() const noexcept { return parts_->null_count; }
     [[nodiscard]] std::int64_t offset() const noexcept { return parts_->offset; }
     [[nodiscard]] std::size_t buffer_count() const noexcept { return parts_->buffers.size(); }
     [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept { return parts_->buffers[i]; }

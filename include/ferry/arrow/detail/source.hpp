@@ -53,20 +53,40 @@ inline constexpr std::size_t max_column_buffers = std::size_t{1} << 24;
     return format.starts_with("+u") ? buffers - (format[2] == 'd' ? 2 : 1) : 0;
 }
 
-/// An array with its schema; both have passed arrow_check.
-class arrow_source {
+/// A schema that has passed arrow_check, as the source of an empty column.
+class schema_source {
    public:
-    arrow_source(ArrowArray const& array, ArrowSchema const& schema, bool reads_lengths) noexcept
-        : array_{&array},
-          schema_{&schema},
-          extra_{extra_validity(schema.format, array.n_buffers)},
-          reads_lengths_{reads_lengths} {}
+    explicit schema_source(ArrowSchema const& schema) noexcept : schema_{&schema} {}
     [[nodiscard]] std::string_view format() const noexcept { return schema_->format; }
     [[nodiscard]] std::string_view name() const noexcept { return text_of(schema_->name); }
     [[nodiscard]] std::string_view metadata() const noexcept { return metadata_of(*schema_); }
     [[nodiscard]] std::int64_t flags() const noexcept { return schema_->flags; }
+    [[nodiscard]] std::int64_t length() const noexcept { return 0; }
+    [[nodiscard]] std::int64_t known_null_count() const noexcept { return 0; }
+    [[nodiscard]] std::int64_t offset() const noexcept { return 0; }
+    [[nodiscard]] std::size_t buffer_count() const noexcept {
+        return least_buffers(layout_of(*parse_format(format())));
+    }
+    [[nodiscard]] column_buffer buffer(std::size_t) const noexcept { return {nullptr, 0}; }
+    [[nodiscard]] std::size_t child_count() const noexcept { return static_cast<std::size_t>(schema_->n_children); }
+    [[nodiscard]] schema_source child(std::size_t i) const noexcept { return schema_source{*schema_->children[i]}; }
+    [[nodiscard]] bool has_dictionary() const noexcept { return schema_->dictionary != nullptr; }
+    [[nodiscard]] schema_source dictionary() const noexcept { return schema_source{*schema_->dictionary}; }
+
+   protected:
+    ArrowSchema const* schema_;
+};
+
+/// An array with its schema; both have passed arrow_check.
+class arrow_source : public schema_source {
+   public:
+    arrow_source(ArrowArray const& array, ArrowSchema const& schema, bool reads_lengths) noexcept
+        : schema_source{schema},
+          array_{&array},
+          extra_{extra_validity(schema.format, array.n_buffers)},
+          reads_lengths_{reads_lengths} {}
     [[nodiscard]] std::int64_t length() const noexcept { return array_->length; }
-    [[nodiscard]] std::int64_t null_count() const noexcept { return array_->null_count; }
+    [[nodiscard]] std::int64_t known_null_count() const noexcept { return array_->null_count; }
     [[nodiscard]] std::int64_t offset() const noexcept { return array_->offset; }
     [[nodiscard]] std::size_t buffer_count() const noexcept {
         return static_cast<std::size_t>(array_->n_buffers - extra_);
@@ -80,18 +100,15 @@ class arrow_source {
         else if (reads_lengths_) out.bytes = variadic_length(*array_, i - 2);
         return out;
     }
-    [[nodiscard]] std::size_t child_count() const noexcept { return static_cast<std::size_t>(schema_->n_children); }
     [[nodiscard]] arrow_source child(std::size_t i) const noexcept {
         return {*array_->children[i], *schema_->children[i], reads_lengths_};
     }
-    [[nodiscard]] bool has_dictionary() const noexcept { return schema_->dictionary != nullptr; }
     [[nodiscard]] arrow_source dictionary() const noexcept {
         return {*array_->dictionary, *schema_->dictionary, reads_lengths_};
     }
 
    private:
     ArrowArray const* array_;
-    ArrowSchema const* schema_;
     std::int64_t extra_;
     bool reads_lengths_;
 };

@@ -55,7 +55,7 @@ template <class Source>
     if (depth > max_column_depth)
         return report(r, errc::bad_column,
                       message{} << path << ": the tree is deeper than " << max_column_depth << " nodes");
-    auto const children = from.child_count();
+    auto const children = static_cast<std::size_t>(from.child_count());
     if (++out.nodes > max_column_nodes || children > max_column_nodes)
         return report(r, errc::bad_column,
                       message{} << path << ": the tree has more than " << std::uint64_t{max_column_nodes} << " nodes");
@@ -111,14 +111,14 @@ class column_writer {
         out.flags = from.flags();
         out.length = from.length();
         out.offset = from.offset();
-        out.null_count.store(from.null_count(), std::memory_order_relaxed);
-        if constexpr (requires { from.device(); }) on = from.device().value_or(on);
+        out.null_count.store(from.known_null_count(), std::memory_order_relaxed);
+        if constexpr (requires { from.device(); }) on = std::optional<device>{from.device()}.value_or(on);
         out.device = on;
         auto const buffers = from.buffer_count();
         for (std::size_t i = 0; i < buffers; ++i) std::construct_at(buffers_ + i, from.buffer(i));
         out.buffers = {buffers_, buffers};
         buffers_ += buffers;
-        auto const children = from.child_count();
+        auto const children = static_cast<std::size_t>(from.child_count());
         column_node* const first = nodes_;
         nodes_ += children;  // children of one node lie side by side
         for (std::size_t i = 0; i < children; ++i) {
@@ -160,9 +160,9 @@ template <class Source>
     return check_structure(tree.root(), path, r);
 }
 
-/// Fills a tree from a source, which gives format, name, metadata, flags, length, null_count, offset, buffers, children
-/// and dictionary, and checks the structure. The source must return the same values on each call. A source may also
-/// give the device of a node; without it, the node is on the device of its parent, and the root on `on`.
+/// Fills a tree from a source, and checks the structure. The functions of a source are those of parts_source, and must
+/// return the same values on each call. A source may also give the device of a node; without it, the node is on the
+/// device of its parent, and the root on `on`.
 template <class Source>
 [[nodiscard]] bool build(column_tree& tree, Source const& from, device on, reporter r) {
     column_size size;

@@ -56,7 +56,7 @@ class node_source {
     }
     [[nodiscard]] std::int64_t flags() const noexcept { return node_->flags; }
     [[nodiscard]] std::int64_t length() const noexcept { return node_->length; }
-    [[nodiscard]] std::int64_t null_count() const noexcept { return node_->null_count; }
+    [[nodiscard]] std::int64_t known_null_count() const noexcept { return node_->null_count; }
     [[nodiscard]] std::int64_t offset() const noexcept { return node_->offset; }
     /// The device of the buffers or, without buffers, of the first child that has some.
     [[nodiscard]] std::optional<ferry::device> device() const noexcept {
