@@ -2,7 +2,8 @@
 // again. Accepted messages are passed to both state machines, with time passing, and both count readers correctly.
 #include "bytes.hpp"
 
-#include <ferry/ipc/protocol.hpp>
+#include <ferry/ipc/exporter.hpp>
+#include <ferry/ipc/importer.hpp>
 
 #include <cstdint>
 #include <algorithm>

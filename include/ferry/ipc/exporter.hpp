@@ -4,11 +4,11 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/message.hpp>
-#include <ferry/ipc/registry.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>  // std::less<>: look-ups by string_view allocate nothing
 #include <map>
 #include <optional>
 #include <set>
@@ -49,8 +49,9 @@ struct exporter_limits {
 };
 
 namespace protocol {
+using ferry::detail::fail;
 
-/// Records which importer reads and which maps each buffer, and decides the replies.
+/// The publications, and which importer reads and which maps each buffer. Decides the replies.
 ///
 /// A buffer is *read* from its grant to the acknowledgement, the release or the end of the importer; *held* (mapped)
 /// from its first grant to the release or that end. An importer has ended when its process has exited **and** its
@@ -63,57 +64,54 @@ class exporter {
     struct order {
         std::uint64_t client;
         std::optional<message> say;  ///< empty: close the connection
-        bool operator==(order const&) const = default;
     };
 
-    explicit exporter(exporter_limits l = {}) : limits_{l}, registry_{l.names, l.time_to_live} {}
+    explicit exporter(exporter_limits l = {}) : limits_{l} {}
 
     // Calls of the owner of the buffers.
 
-    /// Publishes a buffer under a name, replacing the previous publication, and replies to the attaches that wait for
-    /// it.
-    /// \param name        the name; see `registry`
-    /// \param buffer      number of the buffer, from 1
-    /// \param descriptor  bytes for importers
-    /// \param fds         number of file descriptors
-    /// \param now         current time
-    /// \return            generation of the publication
-    /// \throws error  errc::argument: the buffer is published or read, or the name is invalid; errc::exporter_gone:
-    ///                closed
+    /// Replaces the publication of the name, and replies to the attaches that wait for it. Returns its generation. The
+    /// bounds and errors are those of `server::publish`, which has checked `fds`, the number of file descriptors.
     std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::vector<std::byte> descriptor,
                           std::uint8_t fds, instant now) {
         constexpr auto api = "ferry::ipc::publish";
-        if (closed_) ferry::detail::fail(errc::exporter_gone, api, "the server is closed: make another");
-        if (registry_.holds(buffer) || is_read(buffer))  // mutant: ipc_publish_read
-            ferry::detail::fail(errc::argument, api,
-                                ferry::message{}
-                                    << "buffer " << buffer
-                                    << " is published or read: publish another, or wait until it is reusable");
-        for (auto& p : registry_.publish(name, buffer, std::move(descriptor), fds, now)) {
-            if (p.name != name) ++counts_.evicted;
-            removed(std::move(p));
+        if (closed_) fail(errc::exporter_gone, api, "the server is closed: make another");
+        if (is_published(buffer) || is_read(buffer))  // mutant: ipc_publish_read
+            fail(errc::argument, api,
+                 ferry::message{"buffer "} << buffer
+                                           << " is published or read: publish another, or wait until it is reusable");
+        if (!is_name(name))
+            fail(errc::argument, api, "a name has 1 to 200 bytes and no control characters: choose another");
+        if (buffer == 0) fail(errc::argument, api, "buffer 0 means none: number buffers from 1");
+        if (descriptor.size() > max_descriptor)
+            fail(errc::argument, api,
+                 ferry::message{"a descriptor of "} << std::uint64_t{descriptor.size()}
+                                                    << " bytes; 60000 are the most: describe fewer buffers");
+        names fresh;  // allocated before another is removed
+        auto& p = fresh.emplace(name, publication{buffer, ++generation_, std::move(descriptor), fds, now, 0, ++used_})
+                      .first->second;
+        if (auto const old = names_.find(name); old != names_.end()) {
+            remove(old);
+        } else if (!names_.empty() && names_.size() >= limits_.names) {
+            ++counts_.evicted;
+            remove(std::ranges::min_element(names_, {}, [](auto const& n) { return n.second.used; }));
         }
-        for (auto& [id, c] : clients_) {
-            std::vector<waiter> ready;
-            std::erase_if(c.waiting, [&](waiter& w) {
-                if (w.name != name || w.after >= registry_.generation()) return false;
-                ready.push_back(std::move(w));
-                return true;
+        names_.merge(fresh);
+        for (auto& each : clients_)
+            std::erase_if(each.second.waiting, [&](waiter const& w) {
+                if (w.name != name || w.after >= p.generation) return false;
+                return grant(each.first, each.second, w.request, p, now);
             });
-            for (auto const& w : ready) answer(id, c, w, now);
-        }
-        return registry_.generation();
+        return generation_;
     }
-    /// Removes a name; importers may continue to read its buffer.
-    /// \param name  the name
-    /// \return      false when nothing is published under it
+    /// Removes a name; importers may continue to read its buffer. False when nothing is published under it.
     bool withdraw(std::string_view name) {
-        auto gone = registry_.withdraw(name);
-        for (auto& p : gone) removed(std::move(p));
-        return !gone.empty();
+        auto const found = names_.find(name);
+        if (found == names_.end()) return false;
+        remove(found);
+        return true;
     }
     /// Asks the importers that map a buffer to release it. Withdraw it first; otherwise it can be granted again.
-    /// \param buffer  number of the buffer
     void retire(std::uint64_t buffer) {
         for (auto& [id, c] : clients_)
             if (c.holds(buffer) && !c.hung_up) say(id, withdrawn{buffer});
@@ -121,7 +119,7 @@ class exporter {
     /// Refuses all pending and later attaches, and asks the importers to release all buffers. No effect when closed.
     void close() {
         if (std::exchange(closed_, true)) return;
-        while (!registry_.all().empty()) withdraw(std::string{registry_.all().begin()->first});
+        while (!names_.empty()) remove(names_.begin());
         for (auto& [id, c] : clients_) {
             // mutant: ipc_close_answers
             for (auto const& w : std::exchange(c.waiting, {})) refuse(id, w.request, reason::closed);
@@ -129,25 +127,25 @@ class exporter {
         }
     }
 
-    // Reports of the I/O layer.
+    /// Disconnects the importers that hold no buffer.
+    void hang_up_idle() {
+        for (auto it = clients_.begin(); it != clients_.end();) {
+            auto const& [id, c] = *it++;
+            if (!c.hung_up && c.held.empty()) disconnect(id);
+        }
+    }
 
-    /// Adds an importer that has connected.
-    /// \param id     number of the connection
-    /// \param owner  whether it may drop names
-    /// \param now    current time
-    /// \return       false when there are too many, or the exporter is closed
+    // Reports of the I/O layer; `id` is the number of a connection.
+
+    /// Adds an importer that has connected; an `owner` may drop names. False when there are too many, or when closed.
     [[nodiscard]] bool joined(std::uint64_t id, bool owner, instant now) {
         if (closed_ || clients_.size() >= limits_.clients) return false;  // mutant: ipc_client_bound
-        client c;
+        auto& c = clients_[id];
         c.owner = owner;
         c.heard = now;
-        clients_.emplace(id, std::move(c));
         return true;
     }
     /// Processes a message of an importer. Every request gets a reply, immediately or when its patience ends.
-    /// \param id   number of the connection
-    /// \param m    the message
-    /// \param now  current time
     void received(std::uint64_t id, message const& m, instant now) {
         auto const found = clients_.find(id);
         if (found == clients_.end() || found->second.hung_up) return;
@@ -157,36 +155,22 @@ class exporter {
         violated(id);
     }
     /// Disconnects an importer that sent a malformed message, or one that only exporters send. It keeps its buffers.
-    /// \param id  number of the connection
     void violated(std::uint64_t id) {
         ++counts_.violations;
         refuse(id, 0, reason::bad_message);
-        orders_.push_back({id, {}});
-        hung_up(id);
+        disconnect(id);
     }
     /// Reports that the socket of an importer is closed. Its buffers are freed only when its process exits as well.
-    /// \param id  number of the connection
-    void hung_up(std::uint64_t id) {
-        if (auto const found = clients_.find(id); found != clients_.end()) {
-            found->second.hung_up = true;
-            found->second.waiting.clear();
-            bury(found);
-        }
-    }
+    void hung_up(std::uint64_t id) { ended(id, &client::hung_up); }
     /// Reports that the process of an importer has exited. Its buffers stay in use while a forked child has its socket.
-    /// \param id  number of the connection
-    void exited(std::uint64_t id) {
-        if (auto const found = clients_.find(id); found != clients_.end()) {
-            found->second.exited = true;
-            bury(found);
-        }
-    }
+    void exited(std::uint64_t id) { ended(id, &client::exited); }
     /// Ends the patience of attaches, the time to live of publications, and leases.
-    /// \param now  current time
     void tick(instant now) {
-        for (auto& p : registry_.expire(now)) {
+        for (auto it = names_.begin(); it != names_.end();) {
+            auto const p = it++;
+            if (!is_over(p->second, now)) continue;
             ++counts_.expired;
-            removed(std::move(p));
+            remove(p);
         }
         for (auto& [id, c] : clients_) {
             std::erase_if(c.waiting, [&, i = id](waiter const& w) {
@@ -205,8 +189,7 @@ class exporter {
 
     // Queries.
 
-    /// Returns the milliseconds until the next `tick` has an effect, at most the length of a lease.
-    /// \param now  current time
+    /// The milliseconds until the next `tick` has an effect, at most the length of a lease.
     [[nodiscard]] instant rest(instant now) const noexcept {
         instant soonest = limits_.lease;
         // No additions, which could overflow: a limit may be the largest number.
@@ -219,31 +202,26 @@ class exporter {
                 if (!l.lapsed) by(c.heard, limits_.lease);
         }
         if (limits_.time_to_live != 0)
-            for (auto const& [name, p] : registry_.all()) by(p.since, limits_.time_to_live);
+            for (auto const& [name, p] : names_) by(p.since, limits_.time_to_live);
         return soonest;
     }
-    /// Returns whether an importer may read the buffer now. One that `is_published` may be granted at any time.
+    /// Whether an importer may read the buffer now. One that `is_published` may be granted at any time.
     [[nodiscard]] bool is_read(std::uint64_t buffer) const noexcept {
         return std::ranges::any_of(clients_, [&](auto const& c) { return c.second.reads(buffer); });
     }
-    /// Returns whether an importer has the buffer mapped.
     [[nodiscard]] bool is_held(std::uint64_t buffer) const noexcept {
         return std::ranges::any_of(clients_, [&](auto const& c) { return c.second.holds(buffer); });
     }
-    /// Returns whether the buffer is published under a name.
-    [[nodiscard]] bool is_published(std::uint64_t buffer) const noexcept { return registry_.holds(buffer); }
-    /// Returns whether no client has a buffer.
+    [[nodiscard]] bool is_published(std::uint64_t buffer) const noexcept {
+        return std::ranges::any_of(names_, [&](auto const& n) { return n.second.buffer == buffer; });
+    }
+    /// Whether no importer holds a buffer.
     [[nodiscard]] bool is_idle() const noexcept {
         return std::ranges::all_of(clients_, [](auto const& c) { return c.second.held.empty(); });
     }
-    /// Returns whether the client with this id has no buffer.
-    [[nodiscard]] bool is_idle(std::uint64_t id) const noexcept {
-        auto const found = clients_.find(id);
-        return found == clients_.end() || found->second.held.empty();
-    }
     [[nodiscard]] bool is_closed() const noexcept { return closed_; }
     [[nodiscard]] bool knows(std::uint64_t id) const noexcept { return clients_.contains(id); }
-    /// Returns the buffers that importers hold, in ascending order.
+    /// The buffers that importers hold, in ascending order.
     [[nodiscard]] std::vector<std::uint64_t> held() const {
         std::set<std::uint64_t> all;
         for (auto const& [id, c] : clients_) all.insert(c.held.begin(), c.held.end());
@@ -251,7 +229,7 @@ class exporter {
     }
     [[nodiscard]] statistics counts() const {
         auto s = counts_;
-        s.published = registry_.all().size();
+        s.published = names_.size();
         s.clients = clients_.size();
         for (auto const& [id, c] : clients_) {
             s.leases += c.leases.size();
@@ -260,25 +238,28 @@ class exporter {
         }
         return s;
     }
-    /// Returns and clears the actions, and the events, since the last call.
     [[nodiscard]] std::vector<order> take_orders() { return std::exchange(orders_, {}); }
     [[nodiscard]] std::vector<event> take_events() { return std::exchange(events_, {}); }
-
-    bool operator==(exporter const&) const = default;
 
    private:
     friend struct state_of;  // defined by tests that compare states
 
+    struct publication {
+        std::uint64_t buffer, generation;
+        std::vector<std::byte> descriptor;
+        std::uint8_t fds;  // number of its file descriptors
+        instant since;
+        std::uint64_t grants, used;  // number of grants; position in the order of use
+    };
+    using names = std::map<std::string, publication, std::less<>>;
     struct lease {
         std::uint64_t id, buffer;
         bool lapsed = false;
-        bool operator==(lease const&) const = default;
     };
     struct waiter {
         std::uint64_t request, after;
         std::string name;
         instant until;
-        bool operator==(waiter const&) const = default;
     };
     struct client {
         bool owner = false, hung_up = false, exited = false;
@@ -292,25 +273,21 @@ class exporter {
         [[nodiscard]] bool holds(std::uint64_t buffer) const noexcept {
             return std::ranges::find(held, buffer) != held.end();
         }
-        bool operator==(client const&) const = default;
     };
-    using clients = std::map<std::uint64_t, client>;
 
     bool heard(std::uint64_t id, client& c, attach const& a, instant now) {
         if (a.finished != 0) finish(id, c, a.finished, {});
-        waiter w{a.request, a.after, a.name, now + std::min<instant>(a.patience, limits_.patience)};
-        if (closed_) refuse(id, a.request, reason::closed);
-        else if (auto const* p = registry_.use(a.name, now); p != nullptr && p->generation > a.after)
-            answer(id, c, w, now);
-        else if (a.patience == 0) refuse(id, a.request, reason::not_published);
-        else if (c.waiting.size() >= limits_.waiting) refuse(id, a.request, reason::too_many);
-        else c.waiting.push_back(std::move(w));
+        if (closed_) return refuse(id, a.request, reason::closed);
+        if (auto const found = names_.find(a.name); found != names_.end() && !is_over(found->second, now)) {
+            found->second.used = ++used_;
+            if (found->second.generation > a.after) return grant(id, c, a.request, found->second, now);
+        }
+        if (a.patience == 0) return refuse(id, a.request, reason::not_published);
+        if (c.waiting.size() >= limits_.waiting) return refuse(id, a.request, reason::too_many);
+        c.waiting.push_back({a.request, a.after, a.name, now + std::min<instant>(a.patience, limits_.patience)});
         return true;
     }
-    bool heard(std::uint64_t id, client& c, acknowledge const& a, instant) {
-        finish(id, c, a.lease, a.done);
-        return true;
-    }
+    bool heard(std::uint64_t id, client& c, acknowledge const& a, instant) { return finish(id, c, a.lease, a.done); }
     bool heard(std::uint64_t, client& c, release const& r, instant) {
         std::size_t const ended =
             // mutant: ipc_release_overtaken
@@ -328,13 +305,13 @@ class exporter {
     bool heard(std::uint64_t id, client&, list const& l, instant now) {
         listing out{l.request, false, {}};
         constexpr std::size_t most = 128;  // of at most 255 bytes each
-        for (auto it = registry_.all().upper_bound(l.after); it != registry_.all().end() && !out.more; ++it) {
+        for (auto it = names_.upper_bound(l.after); it != names_.end(); ++it) {
             auto const& p = it->second;
             if ((out.more = out.entries.size() == most)) break;
             auto const among = [&](auto has) {
                 return static_cast<std::uint32_t>(std::ranges::count_if(clients_, has));
             };
-            out.entries.push_back({p.name, p.buffer, p.generation, p.descriptor.size(), now - p.since, p.grants,
+            out.entries.push_back({it->first, p.buffer, p.generation, p.descriptor.size(), now - p.since, p.grants,
                                    among([&](auto const& c) { return c.second.reads(p.buffer); }),
                                    among([&](auto const& c) { return c.second.holds(p.buffer); })});
         }
@@ -342,46 +319,59 @@ class exporter {
     }
     bool heard(std::uint64_t, client&, auto const&, instant) { return false; }  // a message that only exporters send
 
-    void answer(std::uint64_t id, client& c, waiter const& w, instant now) {
-        auto const* p = registry_.use(w.name, now);
-        if (p == nullptr) return static_cast<void>(refuse(id, w.request, reason::not_published));
+    bool grant(std::uint64_t id, client& c, std::uint64_t request, publication& p, instant now) {
         // mutant: ipc_lease_bound
-        if (c.leases.size() >= limits_.leases) return static_cast<void>(refuse(id, w.request, reason::too_many));
-        bool const fresh = !c.holds(p->buffer);
+        if (c.leases.size() >= limits_.leases) return refuse(id, request, reason::too_many);
+        bool const fresh = !c.holds(p.buffer);
         if (c.leases.empty()) c.heard = now;  // a lease begins with its grant
-        c.leases.push_back({++last_lease_, p->buffer});
-        if (fresh) c.held.push_back(p->buffer);
+        c.leases.push_back({++last_lease_, p.buffer});
+        if (fresh) c.held.push_back(p.buffer);
+        ++p.grants;
         ++counts_.grants;
-        say(id, granted{w.request, last_lease_, p->buffer, p->generation, static_cast<std::uint32_t>(limits_.lease),
-                        fresh, fresh ? p->fds : std::uint8_t{0}, p->descriptor});
-        registry_.count_grant(w.name);
+        return say(id, granted{request, last_lease_, p.buffer, p.generation, static_cast<std::uint32_t>(limits_.lease),
+                               fresh, fresh ? p.fds : std::uint8_t{0}, p.descriptor});
     }
-    void finish(std::uint64_t id, client& c, std::uint64_t which, std::vector<std::byte> const& with) {
+    bool finish(std::uint64_t id, client& c, std::uint64_t which, std::vector<std::byte> const& with) {
         auto const found = std::ranges::find(c.leases, which, &lease::id);
         // Another importer's lease, or one that a release has ended.
-        if (found == c.leases.end()) return;
+        if (found == c.leases.end()) return true;
         auto const buffer = found->buffer;
         c.leases.erase(found);
         events_.push_back({event::what::acknowledged, buffer, id, {}, with});
         left(buffer, true);
+        return true;
     }
     /// Called when a buffer loses its name, a reader or a holder: emits an event when it was the last.
     void left(std::uint64_t buffer, bool read) {
-        if (registry_.holds(buffer) || is_read(buffer)) return;  // mutant: ipc_told_reusable
+        if (is_published(buffer) || is_read(buffer)) return;  // mutant: ipc_told_reusable
         // mutant: ipc_told_freeable
         if (!is_held(buffer)) events_.push_back({event::what::freeable, buffer, 0, {}, {}});
         else if (read) events_.push_back({event::what::reusable, buffer, 0, {}, {}});
     }
-    void removed(publication&& p) {
-        events_.push_back({event::what::removed, p.buffer, 0, std::move(p.name), {}});
-        left(p.buffer, true);
+    void remove(names::iterator it) {
+        auto const buffer = it->second.buffer;
+        events_.push_back({event::what::removed, buffer, 0, it->first, {}});
+        names_.erase(it);
+        left(buffer, true);
     }
-    void bury(clients::iterator it) {
-        auto& c = it->second;
+    [[nodiscard]] bool is_over(publication const& p, instant now) const noexcept {
+        return limits_.time_to_live != 0 && now - p.since >= limits_.time_to_live;  // mutant: ipc_time_to_live
+    }
+    void disconnect(std::uint64_t id) {
+        orders_.push_back({id, {}});
+        hung_up(id);
+    }
+    /// Called when the socket or the process of an importer has ended.
+    void ended(std::uint64_t id, bool client::* how) {
+        auto const found = clients_.find(id);
+        if (found == clients_.end()) return;
+        auto& c = found->second;
+        c.*how = true;
+        if (c.hung_up) c.waiting.clear();
         // mutant: ipc_gone_is_both, ipc_hang_up_frees
         if (!c.hung_up || (!c.exited && !c.held.empty())) return;
         client const gone = std::move(c);
-        clients_.erase(it);
+        clients_.erase(found);
         for (auto const buffer : gone.held) left(buffer, gone.reads(buffer));
     }
     bool say(std::uint64_t id, message m) {
@@ -394,9 +384,9 @@ class exporter {
     }
 
     exporter_limits limits_;
-    registry registry_;
-    clients clients_;
-    std::uint64_t last_lease_ = 0;
+    names names_;
+    std::map<std::uint64_t, client> clients_;
+    std::uint64_t generation_ = 0, used_ = 0, last_lease_ = 0;
     bool closed_ = false;
     statistics counts_;
     std::vector<order> orders_;

@@ -21,4 +21,3 @@
 #include <ferry/ipc/exporter.hpp>
 #include <ferry/ipc/importer.hpp>
 #include <ferry/ipc/message.hpp>
-#include <ferry/ipc/registry.hpp>

@@ -230,7 +230,8 @@ class server {
                 lock.lock();
             }
             end_thread(lock);
-            hang_up_idle();
+            machine_.hang_up_idle();
+            carry_out();
             return machine_.is_idle();
         } catch (...) {  // no memory for the messages: the thread ends nevertheless
             std::unique_lock lock{mutex_};
@@ -364,15 +365,6 @@ class server {
         if (found == connections_.end()) return;
         found->second.process = unique_fd{};
         machine_.exited(id);
-        carry_out();
-    }
-    /// Closes the connections of importers that hold nothing.
-    void hang_up_idle() {
-        for (auto& [id, c] : connections_)
-            if (c.socket && machine_.is_idle(id)) {
-                c.socket = unique_fd{};
-                machine_.hung_up(id);
-            }
         carry_out();
     }
     void carry_out() {

@@ -1,6 +1,7 @@
 // The two state machines of the lifetime protocol: every interleaving of an exporter and two importers, with messages
 // in transit, exits and disconnections, up to a number of steps: 5, or that of FERRY_IPC_DEPTH.
-#include <ferry/ipc/protocol.hpp>
+#include <ferry/ipc/exporter.hpp>
+#include <ferry/ipc/importer.hpp>
 
 #include "support/fails.hpp"
 
@@ -45,8 +46,8 @@ struct state_of {
         std::string out;
         number(out, e.last_lease_);
         number(out, e.closed_);
-        number(out, e.registry_.generation());
-        for (auto const& [name, p] : e.registry_.all()) out += name, number(out, p.buffer), number(out, p.generation);
+        number(out, e.generation_);
+        for (auto const& [name, p] : e.names_) out += name, number(out, p.buffer), number(out, p.generation);
         return out;
     }
     static std::string of(importer const& i) {

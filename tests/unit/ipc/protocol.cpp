@@ -1,5 +1,6 @@
 // The rules of the lifetime protocol one by one; tests/unit/ipc/interleavings.cpp combines them in every order.
-#include <ferry/ipc/protocol.hpp>
+#include <ferry/ipc/exporter.hpp>
+#include <ferry/ipc/importer.hpp>
 
 #include "support/fails.hpp"
 
@@ -353,6 +354,69 @@ TEST_CASE("IPC: an evicted or expired name is reported, and its readers keep the
     s.e.tick(500);
     CHECK(s.events() == "removed 2, freeable 2, removed 3, freeable 3, ");
     CHECK(s.e.counts().expired == 2);
+}
+
+TEST_CASE("IPC: beyond the limit the least recently used publication is evicted, never the new one") {
+    scene s;
+    auto const names = [&] {
+        std::string all;
+        auto const reply = std::get<listing>(s.ask(1, list{3, ""}));
+        for (auto const& e : reply.entries) all += e.name + " ";
+        return all;
+    };
+    s.e.publish("a", 1, some, 0, 0);
+    s.e.publish("b", 2, some, 0, 0);
+    s.grant(1, "a");
+    s.e.publish("c", 3, some, 0, 0);
+    CHECK(names() == "a c ");
+    std::string left = "a d ";
+    SUBCASE("a grant is a use") { s.grant(1, "a"); }
+    SUBCASE("a wait is a use") { s.e.received(1, attach{7, 1, 0, 1000, "a"}, 0); }
+    SUBCASE("a publication is a use") { left = "c d "; }
+    s.e.publish("d", 4, some, 0, 0);
+    CHECK(names() == left);
+    s.e.publish("d", 5, some, 0, 0);  // the same name evicts no other
+    CHECK(names().size() == 4);
+    CHECK(s.e.counts().evicted == 2);
+    auto none = limits();
+    none.names = 0;
+    s.e = exporter{none};
+    REQUIRE(s.e.joined(1, true, 0));
+    s.e.publish("a", 1, some, 0, 0);
+    CHECK(names() == "a ");
+}
+
+TEST_CASE("IPC: a publication expires at the end of its time to live, and not before") {
+    auto l = limits();
+    l.time_to_live = 100;
+    scene s{l};
+    s.e.publish("a", 1, some, 0, 1000);
+    s.e.publish("b", 2, some, 0, 1050);
+    s.grant(1, "a", 1099);
+    CHECK(s.refusal(1, attach{7, 0, 0, 0, "a"}, 1100) == reason::not_published);  // also before tick() was called
+    s.e.tick(1099);
+    CHECK(s.e.counts().expired == 0);
+    s.e.tick(1100);
+    CHECK(s.e.counts().expired == 1);
+    CHECK_FALSE(s.e.is_published(1));
+    CHECK(s.e.is_published(2));
+}
+
+TEST_CASE("IPC: an invalid publication is refused, and changes nothing") {
+    auto l = limits();
+    l.names = 1;
+    scene s{l};
+    auto const first = s.e.publish("a", 1, some, 0, 0);
+    auto const before = s.e.counts();
+    s.events();
+    support::fails(errc::argument, [&] { s.e.publish("", 2, some, 0, 0); }, {"1 to 200 bytes"});
+    support::fails(errc::argument, [&] { s.e.publish("a\n", 2, some, 0, 0); }, {"control characters"});
+    support::fails(errc::argument, [&] { s.e.publish("b", 0, some, 0, 0); }, {"number buffers from 1"});
+    support::fails(errc::argument, [&] { s.e.publish("b", 2, std::vector<std::byte>(60001), 0, 0); }, {"60000"});
+    CHECK(s.events() == "");
+    CHECK(s.e.counts() == before);
+    CHECK(s.e.is_published(1));
+    CHECK(s.e.publish("b", 2, some, 0, 0) == first + 1);
 }
 
 TEST_CASE("IPC: importers that hold a retired buffer are asked to release it") {
