@@ -90,26 +90,34 @@ struct byte_reach {
     return true;
 }
 
+/// Computes the reach of elements with explicit strides. Dimensions of extent 1 do not count (R27). Returns false when
+/// a distance in bits does not fit in std::int64_t (R32).
+[[nodiscard]] constexpr bool find_reach(shape_view shape, strides_view strides, data_type type, bool padded,
+                                        byte_reach& reach) noexcept {
+    std::int64_t lowest = 0, highest = 0, step = 0;
+    for (int i = 0; i < shape.rank(); ++i) {
+        if (shape[i] == 1) continue;
+        if (!checked_multiply(shape[i] - 1, strides[i], step) ||
+            !checked_add(step < 0 ? lowest : highest, step, step < 0 ? lowest : highest))
+            return false;
+    }
+    std::int64_t const bits = bits_per_element(type, padded);
+    if (!checked_multiply(lowest, bits, lowest) || !checked_add(highest, std::int64_t{1}, highest) ||
+        !checked_multiply(highest, bits, highest))
+        return false;
+    reach = {(0 - static_cast<std::uint64_t>(lowest) + 7) / 8, (static_cast<std::uint64_t>(highest) + 7) / 8};
+    return true;
+}
+
 /// Checks that the reach of the elements fits in 63 bits, and sets `reach` (R24, R32). Negative strides (R28) and
-/// strides of 0 (R29) are allowed. Strides of empty tensors (R26) and of dimensions of extent 1 (R27) are ignored.
+/// strides of 0 (R29) are allowed. Strides of empty tensors are ignored (R26).
 [[nodiscard]] FERRY_COLD inline bool check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded,
                                                    byte_reach& reach, reporter r) {
     if (t.strides == nullptr || count == 0) return true;
-    std::int64_t lowest = 0, highest = 0, step = 0;
-    bool fits = true;
-    for (int i = 0; i < t.ndim; ++i) {
-        if (t.shape[i] == 1) continue;
-        fits = fits && checked_multiply(t.shape[i] - 1, t.strides[i], step) &&
-               checked_add(step < 0 ? lowest : highest, step, step < 0 ? lowest : highest);
-    }
-    std::int64_t const bits = bits_per_element(type, padded);
-    fits = fits && checked_multiply(lowest, bits, lowest) && checked_add(highest, std::int64_t{1}, highest) &&
-           checked_multiply(highest, bits, highest);
-    if (!fits)  // mutant: validate_strides
+    if (!find_reach({t.shape, t.ndim}, {t.strides, t.ndim}, type, padded, reach))  // mutant: validate_strides
         return report(
             r, errc::overflow,
             "the distance between elements, in bits, exceeds 63 bits (R32): correct shape or strides in the producer");
-    reach = {(0 - static_cast<std::uint64_t>(lowest) + 7) / 8, (static_cast<std::uint64_t>(highest) + 7) / 8};
     return true;
 }
 
@@ -117,9 +125,9 @@ struct byte_reach {
 /// the address space (R23, R32).
 [[nodiscard]] FERRY_COLD inline bool check_data(DLTensor const& t, std::int64_t count, byte_reach reach, reporter r) {
     if (t.data == nullptr && count != 0)  // mutant: validate_data
-        return report(r, errc::null_data,
-                      message{"data is NULL, but the shape has "}
-                          << count << " elements; only empty tensors have no data (R26)");
+        return report(
+            r, errc::null_data,
+            message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)");
     if (!is_addressable(device{t.device}.type)) return true;
     std::uint64_t address = reinterpret_cast<std::uintptr_t>(t.data);
     if (!checked_add(address, t.byte_offset, address) || address > UINTPTR_MAX)  // mutant: validate_offset

@@ -4,12 +4,13 @@
 
 #include <ferry/wire/descriptor.hpp>
 #include <ferry/wire/detail/place.hpp>
-#include <ferry/wire/detail/text.hpp>
 
 #include <ferry/base/checked.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/base/shape.hpp>
+#include <ferry/column/detail/utf8.hpp>
+#include <ferry/tensor/validate.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,19 @@ inline constexpr int max_depth = 64;
 inline constexpr std::size_t handle_size = 64;
 
 namespace detail {
+
+/// Whether a string names a segment of POSIX shared memory and nothing else: no path, and no hidden file.
+[[nodiscard]] constexpr bool is_segment_name(std::string_view text) noexcept {
+    constexpr auto allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    return text.size() >= 2 && text.size() <= 255 && text[0] == '/' && text[1] != '.' &&
+           text.find_first_not_of(allowed, 1) == text.npos;
+}
+
+/// Whether a string is UTF-8 without a zero byte, which C strings cannot hold.
+[[nodiscard]] inline bool is_text(std::string_view text) noexcept {
+    return text.find('\0') == text.npos && ferry::detail::is_utf8(reinterpret_cast<unsigned char const*>(text.data()),
+                                                                  static_cast<std::int64_t>(text.size()));
+}
 
 [[nodiscard]] inline bool check_memory(memory const& m, place const& here, caller const& by) {
     if (m.kind > memory_kind::cuda_pool)
@@ -57,27 +71,6 @@ namespace detail {
     return true;
 }
 
-/// The bytes from the lowest to past the highest element, relative to element 0. False where 63 bits cannot count them.
-[[nodiscard]] inline bool extent_in_bytes(tensor const& t, std::int64_t& begin, std::int64_t& end) noexcept {
-    std::int64_t lowest = 0, highest = 0, step = 1;
-    using ferry::detail::checked_add, ferry::detail::checked_multiply;
-    for (std::size_t i = t.shape.size(); i-- > 0;) {
-        std::int64_t const extent = t.shape[i], stride = t.strides.empty() ? step : t.strides[i];
-        if (t.strides.empty() && !checked_multiply(step, extent, step)) return false;
-        std::int64_t reach = 0;
-        if (extent == 1) continue;  // its stride is never used (R27)
-        if (!checked_multiply(extent - 1, stride, reach)) return false;
-        if (!checked_add(reach < 0 ? lowest : highest, reach, reach < 0 ? lowest : highest)) return false;
-    }
-    std::int64_t const bits = bits_per_element(t.dtype, has(t.flags, flags::subbyte_padded));
-    if (!checked_multiply(lowest, bits, begin) || !checked_add(highest, std::int64_t{1}, end) ||
-        !checked_multiply(end, bits, end))
-        return false;
-    begin = begin >> 3;  // towards the first bit's byte; packed elements start within bytes
-    end = end / 8 + (end % 8 != 0);
-    return true;
-}
-
 [[nodiscard]] inline bool check_tensor(tensor const& t, std::vector<memory> const& memories, place const& here,
                                        caller const& by) {
     if (t.memory >= memories.size())
@@ -93,15 +86,16 @@ namespace detail {
     if (t.shape.size() > static_cast<std::size_t>(INT32_MAX))
         return by.refuse(here / "shape", " has more extents than a rank can count");
     bool const padded = has(t.flags, flags::subbyte_padded);
-    std::int64_t count = 0, bytes = 0, begin = 0, end = 0, last = 0;
-    if (!element_count({t.shape.data(), static_cast<int>(t.shape.size())}, count) ||
-        !byte_count(count, t.dtype, padded, bytes))
+    std::int64_t count = 0, bytes = 0, last = 0;
+    ferry::shape_view const shape{t.shape};
+    if (!element_count(shape, count) || !byte_count(count, t.dtype, padded, bytes))
         return by.refuse(here / "shape", " multiplies to more bytes than 63 bits can count (R32)");
-    if (count != 0 && !extent_in_bytes(t, begin, end))
+    ferry::detail::byte_reach reach{0, static_cast<std::uint64_t>(bytes)};
+    if (count != 0 && !t.strides.empty() && !ferry::detail::find_reach(shape, t.strides, t.dtype, padded, reach))
         return by.refuse(here / "strides", " reach further than 63 bits can count (R32)");
-    // mutant: wire_tensor_begin
-    if (t.byte_offset < 0 || t.byte_offset + begin < 0 || !ferry::detail::checked_add(t.byte_offset, end, last) ||
-        static_cast<std::uint64_t>(last) > length)  // mutant: wire_tensor_end
+    auto const begin = -static_cast<std::int64_t>(reach.below), end = static_cast<std::int64_t>(reach.above);
+    if (t.byte_offset < -begin || !ferry::detail::checked_add(t.byte_offset, end, last) ||  // mutant: wire_tensor_begin
+        static_cast<std::uint64_t>(last) > length)                                          // mutant: wire_tensor_end
         return by.refuse(here, ": elements lie at bytes ", begin, " to ", end, " from byte_offset ", t.byte_offset,
                          ", outside the range of ", length, " bytes");
     return true;
@@ -123,9 +117,9 @@ namespace detail {
 [[nodiscard]] inline bool check_node(node const& n, std::vector<memory> const& memories, int depth, place const& here,
                                      caller const& by) {
     if (depth > max_depth) return by.refuse(here, " is deeper than ", max_depth, " nodes");
-    if (n.format.empty() || !is_utf8(n.format))
+    if (n.format.empty() || !is_text(n.format))
         return by.refuse(here / "format", " is no UTF-8 string with characters and without zero bytes");
-    if (!is_utf8(n.name)) return by.refuse(here / "name", " is no UTF-8 string without zero bytes");
+    if (!is_text(n.name)) return by.refuse(here / "name", " is no UTF-8 string without zero bytes");
     if (n.length < 0) return by.refuse(here / "length", " is ", n.length, "; it must not be negative");
     if (n.offset < 0 || n.offset > INT64_MAX - n.length)
         return by.refuse(here / "offset", " is ", n.offset, "; with the length it must fit 63 bits");
