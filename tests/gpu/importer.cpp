@@ -109,7 +109,7 @@ bool receive_message(int from, std::uint32_t& what, std::vector<std::byte>& payl
     return read_all(from, payload.data(), payload.size());
 }
 
-/// A message of one byte with a file beside it.
+/// A message of one byte with a file beside it, or with none for -1.
 bool send_file(int to, int file) {
     char byte = 'f';
     iovec part{&byte, 1};
@@ -120,6 +120,7 @@ bool send_file(int to, int file) {
     m.msg_control = room;
     m.msg_controllen = sizeof room;
     cmsghdr* const c = CMSG_FIRSTHDR(&m);
+    if (file < 0) m.msg_controllen = 0;
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
@@ -234,7 +235,7 @@ struct state {
     std::optional<gate> closed;
     std::byte* pinned = nullptr;  // not pinned when it is needed: that may wait for what a gate holds
     std::size_t brought = 0;
-    int file = -1;
+    std::vector<ferry::ipc::unique_fd> passed{};
     std::int32_t own_device = -1;
     ferry::ipc::opening how{};
     ferry::ipc::session session;
@@ -274,8 +275,12 @@ struct state {
         tensor = ferry::ipc::attach(
             o.descriptor, {.session = &session, .stream = on(), .device = o.where(), .files = with}, back_end);
     }
+    /// The last file that was passed, if the order uses it.
+    [[nodiscard]] int file_of(opening const& o) const {
+        return o.file < 0 || passed.empty() ? -1 : passed.back().get();
+    }
     void attach_as(opening const& o) {
-        int const with[] = {o.file < 0 ? -1 : file};
+        int const with[] = {file_of(o)};
         attach_as(o, with);
     }
 
@@ -300,7 +305,7 @@ struct state {
             case open: {
                 opening const o{payload};
                 description = o.descriptor.memories.at(0);
-                how = {o.where(), o.file < 0 ? -1 : file};
+                how = {o.where(), file_of(o)};
                 memory.emplace(back_end.open_memory(description, how));
                 start(o.device < 0 ? memory->device().id : o.device);
                 auto const address = reinterpret_cast<std::uintptr_t>(memory->data());
@@ -399,7 +404,7 @@ struct state {
             case attach_thousand: {
                 opening const o{payload};
                 start(std::max(o.device, 0));
-                int const with[] = {o.file < 0 ? -1 : file};
+                int const with[] = {file_of(o)};
                 ferry::ipc::session keeps_none{{.unused_mappings = 0}};
                 for (int i = 0; i < 1000; ++i)
                     static_cast<void>(ferry::ipc::attach(
@@ -410,8 +415,11 @@ struct state {
             case attach_columns: {
                 opening const o{payload};
                 start(std::max(o.device, 0));
+                auto const received = std::exchange(passed, {});
+                std::vector<int> with;
+                for (auto const& f : received) with.push_back(f.get());
                 columns.emplace(ferry::ipc::attach_column(
-                    o.descriptor, {.session = &session, .stream = on(), .device = o.where()}, back_end));
+                    o.descriptor, {.session = &session, .stream = on(), .device = o.where(), .files = with}, back_end));
                 std::string text;
                 for (int i = 0; i < columns->child_count(); ++i) {
                     auto const d = columns->child(i).device();
@@ -522,7 +530,7 @@ int serve_as_importer(int socket) {
         std::uint32_t code = 0;
         std::vector<std::byte> reply;
         try {
-            if (what == pass_file) s.file = receive_file(socket);
+            if (what == pass_file) s.passed.emplace_back(receive_file(socket));
             else reply = s.carry_out(static_cast<order_of_work>(what), payload);
         } catch (ferry::error const& e) {
             code = static_cast<std::uint32_t>(e.code());
@@ -644,7 +652,10 @@ answer importer::open(std::span<std::byte const> descriptor, std::int32_t device
 answer importer::attach(std::span<std::byte const> descriptor, std::int32_t device, int file) {
     return tell_where(order_of_work::attach, descriptor, device, file);
 }
-answer importer::attach_columns(std::span<std::byte const> descriptor, std::int32_t device) {
+answer importer::attach_columns(std::span<std::byte const> descriptor, std::int32_t device,
+                                std::span<int const> files) {
+    for (int const file : files)
+        if (!passes(file)) throw std::runtime_error{"the importer is gone: " + ending()};
     return tell_where(order_of_work::attach_columns, descriptor, device, -1);
 }
 answer importer::tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file) {

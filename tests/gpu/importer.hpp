@@ -50,8 +50,8 @@ enum class order_of_work : std::uint32_t {
 
     open_by_other,    ///< opens the same memory by another back end, and keeps that open as `open_again` does
     attach_thousand,  ///< payload: as of `open`; attaches and drops a thousand times, and keeps no mapping in between
-    attach_columns,   ///< payload: as of `open`; attaches the column on a stream of its own, through a session; answers the
-                      ///< devices of its children as text
+    attach_columns,   ///< payload: as of `open`; attaches the column on a stream of its own, through a session, with the
+                      ///< files that were passed, and closes these; answers the devices of its children as text
     frame,            ///< payload: handles of a mask and of doubles; number of doubles, bytes of the mask, offset and bytes
                       ///< of the doubles (64 bits each); attaches a table of them
     rows,             ///< answers the rows of the column as text, and drops it
@@ -89,14 +89,15 @@ class importer {
     answer tell(order_of_work what, std::span<std::byte const> payload = {});
     answer open(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
     answer attach(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
-    answer attach_columns(std::span<std::byte const> descriptor, std::int32_t device = -1);
+    answer attach_columns(std::span<std::byte const> descriptor, std::int32_t device = -1,
+                          std::span<int const> files = {});
     /// Sends an order without waiting for the reply.
     void begin(order_of_work what, std::span<std::byte const> payload = {});
     answer hear();
     ipc_usage usage();
     void kill();
     void signal(int which);
-    /// Sends a file of this process; `open` takes the number of that file.
+    /// Sends a file of this process, or -1; `open` takes the number of that file.
     [[nodiscard]] bool passes(int file);
 
    private:

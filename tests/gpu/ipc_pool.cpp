@@ -1,21 +1,28 @@
 // Memory of stream-ordered pools shared with another process: by the pool's file descriptor, sent with a descriptor or
 // with a server's frames.
+#include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/cuda/pool.hpp>
-#include <ferry/ipc/share.hpp>
+#include <ferry/ipc.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 #include <gpu/importer.hpp>
 #include <gpu/plain_array.hpp>
 #include <gpu/world.hpp>
 #include <support/own_shm.hpp>
+#include <support/random_columns.hpp>
+#include <support/split_columns.hpp>
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,8 +38,9 @@ using std::chrono::milliseconds;
 
 /// An exportable pool, and a back end that shares it. Its memory is freed on a stream that outlives it.
 struct shared_pool {
-    cuda::stream on{0};
-    cuda::pool pool{0, cuda::pool::sharing::posix_fd};
+    std::int32_t device = 0;
+    cuda::stream on{device};
+    cuda::pool pool{device, cuda::pool::sharing::posix_fd};
     ipc::unique_fd file{cuda::descriptor_of_pool(pool.get())};
     cuda::shareable<> back_end{cuda::system, {.pools = true}};
     ipc::session session{};
@@ -48,6 +56,15 @@ struct shared_pool {
         count_up(a);
         return a;
     }
+    /// A copy of a column, with an allocation of the pool for each buffer.
+    [[nodiscard]] ferry::column put(ferry::column const& c) {
+        auto const fill = [this](void* to, void const* from, std::size_t bytes) {
+            on_device const there{device};  // others have no access
+            must(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, on.get()));
+            on.wait();
+        };
+        return split_into({ferry::device_type::cuda, device}, cuda::pool_space{pool, on}, fill).put(c);
+    }
     [[nodiscard]] ipc::shared share(plain_array const& a) {
         auto shared = ipc::share(a, {.session = &session, .copy = copy_policy::never}, back_end);
         REQUIRE(!shared.copied());
@@ -56,9 +73,9 @@ struct shared_pool {
     }
 };
 
-/// std::nullopt where the machine does not support such pools.
-std::unique_ptr<shared_pool> make_shared_pool() try {
-    return std::make_unique<shared_pool>();
+/// Null where the machine does not support such pools.
+std::unique_ptr<shared_pool> make_shared_pool(std::int32_t device = 0) try {
+    return std::unique_ptr<shared_pool>{new shared_pool{device}};
 } catch (ferry::error const& e) {
     MESSAGE("SKIPPED: this machine makes no exportable pools: ", shown(e.what()));
     return nullptr;
@@ -340,6 +357,83 @@ TEST_CASE("ipc pool: frames in memory of pools and of cudaMalloc arrive without 
         CHECK(session.collect(support::patience) == 0);
     }
     CHECK(here.server.close());
+}
+
+TEST_CASE(
+    "ipc pool: a table in pools, in memory of cudaMalloc and on the host needs the file of each pool and segment") {
+    auto const first = make_shared_pool();
+    if (first == nullptr) return;
+    auto const other_pool = gpus() > 1 ? make_shared_pool(1) : nullptr;
+    auto& second = other_pool != nullptr ? *other_pool : *first;
+    auto kind = ipc::segment_kind::named;
+    SUBCASE("segments with names") {}
+    SUBCASE("anonymous segments") { kind = ipc::segment_kind::anonymous; }
+    bool const is_anonymous = kind == ipc::segment_kind::anonymous;
+    ipc::session session{{.segments = kind}};
+    column_maker maker{79};
+    std::vector<ferry::column> const parts{maker.make("u", 20, 2), maker.make("i", 20, 2), maker.make("g", 20, 2),
+                                           maker.make("i", 20, 2)};
+    std::string expected;
+    for (auto const& row : shown(ferry::make_struct(parts))) expected += row + '\n';
+    auto of_malloc = split_into(gpu, cuda::device_space{0}, [](void* to, void const* from, std::size_t bytes) {
+        must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+    });
+    std::vector<ferry::column> const there{first->put(parts[0]), second.put(parts[1]), of_malloc.put(parts[2]),
+                                           ferry::compact(parts[3], ipc::shared_space{session})};
+    auto const s =
+        ipc::share(ferry::make_struct(there, "t"), {.session = &session, .copy = copy_policy::never}, first->back_end);
+    CHECK_FALSE(s.copied());
+
+    // The files, and those without which the table cannot be attached.
+    auto const& memories = s.descriptor().memories;
+    auto const n = memories.size();
+    std::vector<int> files;
+    std::vector<bool> is_needed;
+    for (auto const& m : memories) {
+        is_needed.push_back(m.kind == ferry::wire::memory_kind::cuda_pool);
+        auto const& its = m.device == cuda::uuid_of(second.device) ? second : *first;
+        files.push_back(is_needed.back() ? its.file.get() : -1);
+    }
+    CHECK(std::ranges::count(is_needed, true) > 3);
+    CHECK(std::ranges::count(is_needed, false) > 2);
+    for (std::size_t i = 0; is_anonymous && i < n; ++i) {
+        auto const same = std::ranges::find(memories, memories[i].name, &ferry::wire::memory::name);
+        files.push_back(s.files()[i]);
+        is_needed.push_back(same - memories.begin() == static_cast<std::ptrdiff_t>(i));
+    }
+
+    importer other;
+    auto const attach_with = [&](std::vector<int> const& with, bool is_complete) {
+        auto const attached = other.attach_columns(text(s), -1, with);
+        CHECK_MESSAGE(attached.code == (is_complete ? errc::ok : errc::permission), text_of(attached));
+        if (is_complete) CHECK(text_of(other.tell(rows)) == expected);
+        else
+            for (auto const* const part : {" buffer: ", "file descriptor"})
+                CHECK_MESSAGE(text_of(attached).find(part) != std::string::npos, text_of(attached));
+        static_cast<void>(other.usage());  // unmaps what no column uses
+    };
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        CAPTURE(i);
+        auto without = files;
+        without[i] = -1;
+        attach_with(without, !is_needed[i]);
+        attach_with(
+            {files.begin(), files.begin() + static_cast<std::ptrdiff_t>(i)},
+            std::find(is_needed.begin() + static_cast<std::ptrdiff_t>(i), is_needed.end(), true) == is_needed.end());
+    }
+    attach_with(files, true);
+    std::ranges::replace(files, -1, first->file.get());  // as a server sends them
+    attach_with(files, true);
+    for (std::int32_t device = 0; device < gpus(); ++device) {  // memory of pools stays where it is
+        auto const on = [](std::int32_t id) { return "cuda:" + std::to_string(id) + ' '; };
+        auto const attached = other.attach_columns(text(s), device, files);
+        REQUIRE_MESSAGE(attached.code == errc::ok, text_of(attached));
+        CHECK(text_of(attached) == on(0) + on(second.device) + on(device) + "cpu:0 ");
+        CHECK(text_of(other.tell(rows)) == expected);
+        static_cast<void>(other.usage());
+    }
+    auto const left = other.usage();
+    CHECK(left.opened == left.closed);
 }
 
 TEST_CASE("ipc pool: memory of a pool with fabric handles only is refused or copied") {

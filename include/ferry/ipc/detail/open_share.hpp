@@ -128,10 +128,12 @@ struct opening_place {
         if (tried != nullptr) *tried = memory;
     }
     [[nodiscard]] int file(std::size_t i) const noexcept { return i < files.size() ? files[i] : -1; }
-    /// The file of the segment of a group. If there are more files than memories, those of segments come last.
+    /// The file of the segment of a group. If there are more files than memories, those of segments come last. Of the
+    /// others, that of a pool's memory is the file of the pool.
     [[nodiscard]] int segment_of(wire::descriptor const& d, memory_group group) const noexcept {
-        auto const behind = files.size() <= d.memories.size() ? 0 : d.memories.size();
-        return file(behind + group[0]);
+        bool const is_last =
+            files.size() > d.memories.size() || d.memories[group[0]].kind == wire::memory_kind::cuda_pool;
+        return file((is_last ? d.memories.size() : 0) + group[0]);
     }
 };
 
