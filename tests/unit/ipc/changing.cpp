@@ -1,4 +1,5 @@
-// Columns in memory that another process writes during their validation and their copy.
+// Columns in memory that another process writes during their validation and their copy: for at least 2,000 rounds, or
+// FERRY_IPC_ROUNDS; and in all for at least FERRY_CHANGING_SECONDS.
 #include <ferry/column.hpp>
 #include <ferry/column/concat.hpp>
 
@@ -10,6 +11,7 @@
 #include <sys/prctl.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -54,6 +56,8 @@ class shared_pages {
     std::size_t used_ = 0;
 };
 
+constexpr int changes = 13;  // calls of `change`, each for the same part of FERRY_CHANGING_SECONDS
+
 /// Validates, compacts and validates again while another process writes `wrong` and `right` to `word` in turn.
 template <class T>
 void change(column_parts const& parts, T* word, T wrong) {
@@ -68,10 +72,13 @@ void change(column_parts const& parts, T* word, T wrong) {
         return 0;
     }};
     REQUIRE(writer.hear() == '.');
-    char const* const more = std::getenv("FERRY_IPC_ROUNDS");
+    char const *const more = std::getenv("FERRY_IPC_ROUNDS"), *const seconds = std::getenv("FERRY_CHANGING_SECONDS");
     int const rounds = more != nullptr ? std::atoi(more) : 2'000;
+    auto const end = std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds{1000} * (seconds != nullptr ? std::atoi(seconds) : 0) / changes;
     int accepted = 0, refused = 0;
-    while (accepted == 0 || refused == 0 || accepted + refused < rounds) {  // both values have been seen
+    while (accepted == 0 || refused == 0 || accepted + refused < rounds ||  // both values have been seen
+           std::chrono::steady_clock::now() < end) {
         ++(ferry::try_validate(column, ferry::validation::full) ? accepted : refused);
         if (auto const copy = ferry::try_compact(column.view()))
             static_cast<void>(ferry::try_validate(*copy, ferry::validation::full));
@@ -109,10 +116,10 @@ TEST_CASE("views whose sizes, buffers or offsets change are refused or read with
     auto* const sizes = memory.place(std::vector<std::int64_t>{128});
     column_buffer const buffers[] = {{}, {views, 128}, {bytes, 128}, {sizes, 8}};
     column_parts const parts{.format = "vu", .length = 8, .buffers = buffers};
-    change(parts, views + 4, far);                      // the size of an item
-    change(parts, views + 6, std::int32_t{1});          // its buffer
-    change(parts, views + 7, far);                      // its offset
-    change(parts, sizes, std::int64_t{1} << 40);        // the size of the buffer
+    change(parts, views + 4, far);                // the size of an item
+    change(parts, views + 6, std::int32_t{1});    // its buffer
+    change(parts, views + 7, far);                // its offset
+    change(parts, sizes, std::int64_t{1} << 40);  // the size of the buffer
 }
 
 TEST_CASE("nested columns whose offsets and type ids change are refused or read within their children") {
