@@ -200,7 +200,7 @@ struct column_move {
         if (c.type().id != type_id::structure || !c.view().is_without_nulls())
             static_cast<void>(check_one_device(
                 c.view(), "of such columns, only structs without nulls can be moved: move each child", {api, where}));
-        wait_for_nodes(c.view(), b, on, {api, where});  // mutant: column_children_wait
+        wait_for_devices(c.view(), b, on, {api, where});  // mutant: column_children_wait
         std::vector<column> moved;
         for (int i = 0; i < c.child_count(); ++i) moved.push_back(run(c.field(i, where), place, b, {}, where));
         return join({.name = c.name(), .flags = c.view().flags(), .metadata = c.view().metadata()}, moved,

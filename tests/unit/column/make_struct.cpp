@@ -135,3 +135,14 @@ TEST_CASE("a column on several devices is moved child by child") {
         [&] { return outer_children[0].try_to(ferry::cpu); });
     CHECK(sim.races() == 0);
 }
+
+TEST_CASE("the host waits once for each device of a column that it moves") {
+    support::sim_system sim{gpu, other_gpu};
+    auto const stream = ferry::stream_token::cuda_legacy_default();
+    support::sim_columns first{sim, gpu, stream}, second{sim, other_gpu, stream};
+    std::vector<column> children;
+    for (int i = 0; i < 8; ++i) children.push_back((i % 2 == 0 ? first : second).put(numbers("x", {i})));
+    auto const before = sim.calls(support::verb::wait);
+    CHECK(shown(make_struct(children).to(ferry::cpu, sim, stream)).size() == 1);
+    CHECK(sim.calls(support::verb::wait) - before == 2);
+}

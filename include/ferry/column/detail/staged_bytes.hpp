@@ -27,18 +27,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
     return plan;
 }
 
-/// The host waits for a stream on which a column is ready: of default streams, for that of each of its devices, because
-/// any of them may write its pinned memory.
-template <class BackEnd>
-void wait_for_nodes(column_view c, BackEnd& b, stream_token on, reporter r) {
-    if (!on.names_stream()) return;
-    if (c.device().type != device_type::cpu && check_support(b, c.device(), r))
-        static_cast<void>(perform(r, [&] { return b.wait(on.on_device(c.device())); }));
-    if (!c.is_mixed()) return;
-    for (int i = 0; i < c.child_count(); ++i) wait_for_nodes(child_of(c, i), b, on, r);
-    if (c.has_dictionary()) wait_for_nodes(dictionary_of(c), b, on, r);
-}
-
 /// Bytes of any device where the host reads them, finished: themselves, or a copy.
 class staged_bytes {
    public:

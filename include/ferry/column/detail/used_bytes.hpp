@@ -83,6 +83,20 @@ template <class BackEnd>
                   message{} << path << ": its data ends at " << out << ", and there are " << there << " bytes");
 }
 
+/// The host waits for a stream on which a column is ready: of default streams, once for that of each of its devices,
+/// because any of them may write its pinned memory.
+template <class BackEnd>
+void wait_for_devices(column_view c, BackEnd& b, stream_token on, reporter r) {
+    std::vector<device> waited;
+    static_cast<void>(for_each_node(c, column_path{c.name()}, [&](column_view n, column_path const&) {
+        auto const d = n.device();
+        auto const is_done = [&](device other) { return is_same_device(d, other); };
+        if (!on.names_stream() || d.type == device_type::cpu || std::ranges::any_of(waited, is_done)) return true;
+        waited.push_back(d);
+        return check_support(b, d, r) && perform(r, [&] { return b.wait(on.on_device(d)); });
+    }));
+}
+
 /// Bytes that are copied into one allocation, and where they are there.
 struct copied_range {
     std::byte const* begin;
@@ -105,10 +119,10 @@ struct copied_range {
     std::ranges::sort(ranges, before, &copied_range::begin);
     for (auto* r : ranges) {
         auto const* const end = runs.empty() ? nullptr : runs.back().begin + runs.back().bytes;
-        bool const is_joined = end != nullptr && (before(r->begin, end) ||  // mutant: column_side_by_side
-                                                  (is_readable(runs.back().begin, r->begin + r->bytes) &&
-                                                   r->begin - end <= largest_gap));
-        if (!is_joined) {
+        bool const overlaps = end != nullptr && before(r->begin, end);  // mutant: column_side_by_side
+        bool const is_near =
+            end != nullptr && is_readable(runs.back().begin, r->begin + r->bytes) && r->begin - end <= largest_gap;
+        if (!overlaps && !is_near) {
             total = round_up(total) + static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(r->begin) % 16);
             runs.push_back({r->begin, 0, total});
         }

@@ -170,7 +170,7 @@ class column_memory {
         if (place.type == device_type::cpu) {
             auto const other = std::ranges::find_if(missing, [](auto& m) { return m.place.type != device_type::cpu; });
             if (other != missing.end()) {
-                ferry::detail::wait_for_nodes(all_, b_, on_, {share_api, where_});  // mutant: ipc_column_pinned_wait
+                ferry::detail::wait_for_devices(all_, b_, on_, {share_api, where_});  // mutant: ipc_column_pinned_wait
             }
             new_share fresh{session_, me_, freeze_, where_};
             auto* const to = fresh.allocate(total, where_);
