@@ -1,8 +1,7 @@
 // Bits of a column against memcpy: counted, re-aligned, unpacked to bytes and packed again.
 // usage: bench_bits [rounds]; prints a line for each: what, seconds, seconds of memcpy for as many bytes, measured in
 // turns
-#include <ferry/column/detail/copy_bits.hpp>
-#include <ferry/column/detail/count_bits.hpp>
+#include <ferry/column/detail/bits.hpp>
 
 #include <algorithm>
 #include <chrono>

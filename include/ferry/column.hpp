@@ -5,11 +5,9 @@
 #include <ferry/column/column.hpp>
 #include <ferry/column/decimal.hpp>
 #include <ferry/column/dlpack.hpp>
-#include <ferry/column/dtype.hpp>
 #include <ferry/column/from_tensors.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/column/make_struct.hpp>
-#include <ferry/column/parts.hpp>
 #include <ferry/column/to.hpp>
 #include <ferry/column/type.hpp>
 #include <ferry/column/validate.hpp>

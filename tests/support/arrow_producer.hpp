@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
-#include <ferry/column/parts.hpp>
+#include <ferry/column/column.hpp>
 
 #include <cstddef>
 #include <cstdint>

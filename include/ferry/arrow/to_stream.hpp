@@ -8,7 +8,7 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/detail/same_type.hpp>
+#include <ferry/column/detail/structure.hpp>
 
 #include <cerrno>
 #include <cstddef>
@@ -113,7 +113,7 @@ inline void to_arrow_stream(std::vector<column> chunks, column const& type, Arro
     constexpr auto api = "ferry::to_arrow_stream";
     if (out == nullptr) detail::fail(errc::argument, api, message{"the ArrowArrayStream to write to is null"}, where);
     for (std::size_t i = 0; i < chunks.size(); ++i) {
-        detail::require_same_type(type, chunks[i], i, api, where);
+        static_cast<void>(detail::check_same_type(type, chunks[i], detail::column_path{type.name()}, i, {api, where}));
         chunks[i].view().require_host(api, where);
     }
     auto all = detail::without_items(type, chunks);

@@ -9,7 +9,7 @@
 #include <ferry/base/result.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/compaction.hpp>
-#include <ferry/column/detail/same_type.hpp>
+#include <ferry/column/detail/structure.hpp>
 #include <ferry/space/memory_space.hpp>
 
 #include <cstddef>
@@ -30,7 +30,8 @@ template <memory_space Space>
                                                  << ", which the host cannot write: use to()",
              where);
     for (auto const& c : chunks) c.require_host(api, where);
-    for (std::size_t i = 1; i < chunks.size(); ++i) require_same_type(chunks[0], chunks[i], i, api, where);
+    for (std::size_t i = 1; i < chunks.size(); ++i)
+        static_cast<void>(check_same_type(chunks[0], chunks[i], column_path{chunks[0].name()}, i, {api, where}));
     return compaction{api, where}.run(chunks, std::move(space));
 }
 

@@ -5,10 +5,9 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/detail/copy_bits.hpp>
-#include <ferry/column/detail/count_bits.hpp>
+#include <ferry/column/detail/bits.hpp>
 #include <ferry/column/detail/staged_bytes.hpp>
-#include <ferry/column/dtype.hpp>
+#include <ferry/column/layout.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/tensor/make_managed.hpp>

@@ -5,8 +5,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/detail/copy_bits.hpp>
-#include <ferry/column/detail/count_bits.hpp>
+#include <ferry/column/detail/bits.hpp>
 #include <ferry/column/detail/staged_bytes.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy.hpp>

@@ -6,7 +6,6 @@
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/tree.hpp>
-#include <ferry/column/parts.hpp>
 #include <ferry/column/view.hpp>
 
 #include <cstddef>

@@ -9,7 +9,6 @@
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/used_bytes.hpp>
 #include <ferry/column/make_struct.hpp>
-#include <ferry/column/parts.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/detail/operations.hpp>

@@ -7,7 +7,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/column/bitmap.hpp>
-#include <ferry/column/detail/count_bits.hpp>
+#include <ferry/column/detail/bits.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/column/type.hpp>

@@ -1,7 +1,6 @@
 // Bits: counted, copied, unpacked and packed at every offset and length, next to memory that must not be accessed.
 #include <ferry/column/bitmap.hpp>
-#include <ferry/column/detail/copy_bits.hpp>
-#include <ferry/column/detail/count_bits.hpp>
+#include <ferry/column/detail/bits.hpp>
 
 #include <doctest/doctest.h>
 

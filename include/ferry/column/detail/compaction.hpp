@@ -6,12 +6,10 @@
 #include <ferry/base/checked.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/detail/copy_bits.hpp>
-#include <ferry/column/detail/count_bits.hpp>
+#include <ferry/column/detail/bits.hpp>
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>
-#include <ferry/column/detail/same_type.hpp>
-#include <ferry/column/parts.hpp>
+#include <ferry/column/detail/structure.hpp>
 #include <ferry/column/view.hpp>
 #include <ferry/space/buffer.hpp>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
-#include <ferry/column/detail/count_bits.hpp>
+#include <ferry/column/detail/bits.hpp>
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/utf8.hpp>

@@ -1,6 +1,7 @@
 // ferry: checks of a column that read no byte of it.
 #pragma once
 
+#include <ferry/abi/arrow.hpp>
 #include <ferry/base/checked.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
@@ -152,6 +153,37 @@ class structure_check {
 [[nodiscard]] inline bool check_structure(column_view c, column_path const& path, reporter r) {
     return for_each_node(c, path,
                          [&](column_view n, column_path const& its) { return structure_check{n, its, r}.run(); });
+}
+
+/// The flags of chunks together: nullable if one is, ordered and sorted if all are.
+[[nodiscard]] constexpr std::int64_t merged_flags(std::int64_t a, std::int64_t b) noexcept {
+    return (a & b) | ((a | b) & abi::arrow_flag::nullable);
+}
+
+/// Fails with errc::argument unless two columns may be chunks of one. Compares types (`d:9,2` and `d:9,2,128` are
+/// equal), the number of children, the names of children of structs and unions, and the types of dictionaries. Flags,
+/// metadata and the values of dictionaries may differ. `chunk` is the number of `c` in the message.
+[[nodiscard]] inline bool check_same_type(column_view wanted, column_view c, column_path const& path,
+                                          std::uint64_t chunk, reporter r) {
+    auto const refuse = [&](column_path const& its, message const& what) {
+        return report(r, errc::argument,
+                      message{"chunk "} << chunk << " is of another type: " << its << ": " << what.c_str());
+    };
+    if (c.type() != wanted.type())
+        return refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", not "
+                                                      << wanted.name_of_format().c_str());
+    if (c.child_count() != wanted.child_count())
+        return refuse(path, message{"it has "} << c.child_count() << " children, not " << wanted.child_count());
+    bool const is_named = c.type().id == type_id::structure || is_union(c.type().id);
+    for (int i = 0; i < c.child_count(); ++i) {
+        auto const child = child_of(c, i), other = child_of(wanted, i);
+        column_path const its{path, c.type().id, i, other.name()};
+        if (is_named && child.name() != other.name()) return refuse(its, message{"child "} << i << " has another name");
+        if (!check_same_type(other, child, its, chunk, r)) return false;
+    }
+    if (c.has_dictionary() != wanted.has_dictionary())
+        return refuse(path, message{c.has_dictionary() ? "it has a dictionary" : "it has no dictionary"});
+    return !c.has_dictionary() || check_same_type(dictionary_of(wanted), dictionary_of(c), path.dictionary(), chunk, r);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

@@ -6,7 +6,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/column/decimal.hpp>
 #include <ferry/column/detail/load.hpp>
-#include <ferry/column/dtype.hpp>
+#include <ferry/column/layout.hpp>
 #include <ferry/column/view.hpp>
 
 #include <bit>

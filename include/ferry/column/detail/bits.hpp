@@ -1,10 +1,13 @@
-// ferry: counts the bits that are set, at the speed of memory.
+// ferry: bits of columns: counted, copied to where they begin anew, unpacked to bytes, packed from bytes.
 #pragma once
 
 #include <ferry/column/bitmap.hpp>
+#include <ferry/space/detail/bits.hpp>
 #include <ferry/space/detail/simd.hpp>
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -88,6 +91,63 @@ class bit_counter {
     }
     for (; i < length; ++i) count += bits[i];
     return count;
+}
+
+/// Ones, from bit `at` on.
+inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcept {
+    auto const head = (std::min)((8 - at % 8) % 8, count), rest = (count - head) % 8;
+    store_bits(to, at, head, ~std::uint64_t{0});
+    std::memset(to + (at + head) / 8, 0xff, static_cast<std::size_t>((count - head) / 8));
+    store_bits(to, at + count - rest, rest, ~std::uint64_t{0});
+}
+
+/// Writes the bits from bit `at` of `to` on: lower bits stay, and zeros follow up to the end of the last byte. The two
+/// must not overlap.
+inline void copy_bits(bitmap_view from, void* to, std::int64_t at = 0) noexcept {
+    auto* const bytes = static_cast<std::byte*>(to);
+    auto const end = at + from.length();
+    if (from.is_all_set()) set_bits(bytes, at, from.length());
+    else copy_bit_run(bytes, at, reinterpret_cast<std::byte const*>(from.data()), from.offset(), from.length());
+    if (end % 8 != 0) store_bits(bytes, end, 8 - end % 8, 0);
+}
+
+/// A byte of 0 or 1 for each bit. For single bits a product is faster than the halving of unpack_row.
+inline void unpack_bits(bitmap_view from, unsigned char* to) noexcept {
+    auto const length = from.length();
+    if (from.is_all_set()) {
+        std::memset(to, 1, static_cast<std::size_t>(length));
+        return;
+    }
+    auto const* const bytes = reinterpret_cast<std::byte const*>(from.data());
+    std::int64_t i = 0;
+    // Seven of the word's bytes, whatever bit they begin at.
+    for (auto at = from.offset(); at % 8 + length - i >= 64; at += 56) {
+        std::uint64_t bits = load_word(bytes + at / 8) >> at % 8;
+        for (int byte = 0; byte < 7; ++byte, bits >>= 8, i += 8) {
+            // Eight copies of the byte, of each its own bit, moved to the top by a sum that cannot carry, then down.
+            std::uint64_t const own = (bits & 0xff) * 0x0101'0101'0101'0101u & 0x8040'2010'0804'0201u;
+            std::uint64_t const flags = (own + 0x7f7f'7f7f'7f7f'7f7fu) >> 7 & 0x0101'0101'0101'0101u;
+            std::memcpy(to + i, &flags, 8);
+        }
+    }
+    for (; i < length; ++i) to[i] = from[i];
+}
+
+/// A bit for each byte, 1 when it is not 0, from bit 0 of `to` on; zeros up to the end of the last byte.
+inline void pack_bits(unsigned char const* from, std::int64_t length, unsigned char* to) noexcept {
+    std::int64_t i = 0;
+    for (; length - i >= 8; i += 8) {
+        std::uint64_t bytes = 0;
+        std::memcpy(&bytes, from + i, 8);
+        // The top bit of a byte says whether it is 0; the product brings the eight side by side into the top byte.
+        std::uint64_t const is_set =
+            (((bytes & 0x7f7f'7f7f'7f7f'7f7fu) + 0x7f7f'7f7f'7f7f'7f7fu) | bytes) >> 7 & 0x0101'0101'0101'0101u;
+        to[i / 8] = static_cast<unsigned char>(is_set * 0x0102'0408'1020'4080u >> 56);
+    }
+    if (i == length) return;
+    unsigned last = 0;
+    for (std::int64_t k = i; k < length; ++k) last |= unsigned{from[k] != 0} << (k - i);
+    to[i / 8] = static_cast<unsigned char>(last);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
