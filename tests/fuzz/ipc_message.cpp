@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     HOLDS(exporter.joined(1, true, now) && exporter.joined(2, false, now));
     exporter.publish("a", 1, {}, 0, now);
     exporter.publish("b", 2, {}, 1, now);
-    static_cast<void>(importer.ask("a", 0, 0));
+    static_cast<void>(importer.ask(protocol::attach{.name = "a"}));
     static_cast<void>(importer.ask(protocol::list{}));
     // A list of (type, size, body), each for one of the two machines.
     int left = 16;  // refusals are exceptions, and slow

@@ -1,4 +1,4 @@
-// ferry: client, the importer's end of the lifetime protocol over a Unix socket. protocol.hpp has the rules.
+// ferry: client, the importer's end of the lifetime protocol over a Unix socket. exporter.hpp has the rules.
 // length: one class, whose functions share the connection.
 #pragma once
 
@@ -47,7 +47,7 @@ struct grant {
 struct wish {
     std::uint64_t after = 0;                ///< only publications with a higher generation
     std::chrono::milliseconds patience{0};  ///< time to wait for a publication
-    std::uint64_t finished = 0;  ///< lease to acknowledge with the same message; 0: none
+    std::uint64_t finished = 0;             ///< lease to acknowledge with the same message; 0: none
 };
 
 /// A connection to a server. Used by one thread at a time. Only the process that made it sends messages; in a forked
@@ -93,7 +93,8 @@ class client {
     [[nodiscard]] std::optional<grant> attach(std::string_view name, wish w = {}) {
         auto const patience =
             static_cast<std::uint32_t>(std::clamp<milliseconds::rep>(w.patience.count(), 0, 3600'000));
-        auto answer = answered(machine_.ask(checked(name), w.after, patience, w.finished), milliseconds{patience});
+        auto answer = answered(machine_.ask(protocol::attach{0, w.after, w.finished, patience, checked(name)}),
+                               milliseconds{patience});
         if (auto* g = std::get_if<protocol::granted>(&answer)) {
             auto fds = std::exchange(fds_, {});
             if (fds.size() != g->fds) {  // mutant: ipc_fds_lost
@@ -314,7 +315,7 @@ class client {
     process_mark process_;
     protocol::importer machine_;
     std::deque<std::vector<std::byte>> outbox_;
-    std::vector<unique_fd> fds_;  // of the last grant
+    std::vector<unique_fd> fds_;                             // of the last grant
     std::map<std::uint64_t, std::vector<unique_fd>> files_;  // of held buffers
     std::vector<std::byte> incoming_ = std::vector<std::byte>(protocol::max_message);
 };

@@ -1,5 +1,22 @@
 // ferry: the exporter's side of the lifetime protocol, as a value: no I/O, no clock, no lock.
 // length: one state machine, whose rules are read together.
+//
+// An exporter publishes buffers under names, and must know when it may write to a buffer again and when it may free it.
+// An importer sends:
+//   attach       to request the newest publication of a name. The grant is a lease on one buffer, with its descriptor
+//                and, the first time, its file descriptors. The importer *reads* the buffer until it acknowledges, and
+//                *holds* (maps) it until it releases;
+//   acknowledge  after it has read the buffer, which may then be written again; the mapping stays, so that a frame of a
+//                stream costs one message;
+//   release      after it has unmapped the buffer, which may then be freed;
+//   ping         to renew its leases. Without a message during the length of a lease, the buffers that it reads are
+//                condemned: the exporter is notified, and may use other buffers. The condemned ones stay in use,
+//                because a stopped process may continue to read them.
+// Buffers that an importer neither acknowledges nor releases are freed only when its process has exited and its socket
+// is closed: a socket can close while the mapping exists, and a forked child can keep both after its parent has exited.
+//
+// Descriptors are opaque bytes. The transport preserves message boundaries and order, and reports the end of either
+// side: server.hpp, client.hpp.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -51,12 +68,7 @@ struct exporter_limits {
 namespace protocol {
 using ferry::detail::fail;
 
-/// The publications, and which importer reads and which maps each buffer. Decides the replies.
-///
-/// A buffer is *read* from its grant to the acknowledgement, the release or the end of the importer; *held* (mapped)
-/// from its first grant to the release or that end. An importer has ended when its process has exited **and** its
-/// socket is closed: a socket can close while the mapping exists, and a forked child can keep both after the process
-/// has exited. A lapsed lease only condemns the buffer.
+/// The publications, and which importer reads and which holds each buffer. Decides the replies.
 class exporter {
    public:
     /// An action for the I/O layer, to be performed in this order: send a message, with the file descriptors of the

@@ -1,4 +1,4 @@
-// ferry: server, the exporter's end of the lifetime protocol over a Unix socket. protocol.hpp has the rules.
+// ferry: server, the exporter's end of the lifetime protocol over a Unix socket. exporter.hpp has the rules.
 // length: one object whose parts share a lock.
 #pragma once
 

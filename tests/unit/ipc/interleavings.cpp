@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
@@ -117,7 +118,9 @@ struct world {
             bool const reads = e.kind == event::what::reusable || e.kind == event::what::freeable;
             for (auto const& p : peers) {
                 if (!p.alive || !reads) continue;
-                promise(!p.machine.reads(e.buffer), "a buffer reported as reusable or freeable has no reader");
+                promise(std::ranges::find(p.machine.leases(), e.buffer, &protocol::importer::lease::buffer) ==
+                            p.machine.leases().end(),
+                        "a buffer reported as reusable or freeable has no reader");
                 promise(e.kind != event::what::freeable || !p.machine.holds(e.buffer),
                         "a buffer reported as freeable is not mapped");
             }
@@ -163,11 +166,12 @@ struct world {
         switch (a) {
             case 0:
                 if (!can_talk || p.request != 0) return false;
-                p.request = m.ask("a", 0, 0);
+                p.request = m.ask(protocol::attach{.name = "a"});
                 return true;
             case 1:
                 if (!can_talk || p.request != 0) return false;
-                p.request = m.ask("a", p.seen, lease_ms, m.leases().empty() ? 0 : m.leases().front().id);
+                p.request =
+                    m.ask(protocol::attach{0, p.seen, m.leases().empty() ? 0 : m.leases().front().id, lease_ms, "a"});
                 return true;
             case 2:
                 if (!can_talk || m.leases().empty()) return false;
