@@ -66,13 +66,17 @@ class client {
           socket_{socket::make(api)},
           process_{process_mark::here()} {
         auto const to = socket::address(socket_path(name), api);
-        if (int const failed = connect(to); failed != 0) fail_system(api, to.sun_path, failed);
+        auto const until = clock::now() + timeout_;
+        int failed = 0;
+        while ((failed = socket::connect(socket_.get(), to)) == EAGAIN && clock::now() < until)
+            ::poll(nullptr, 0, 1);  // the server's backlog is full, and no event signals room in it
+        if (failed != 0) fail_system(api, to.sun_path, failed == EAGAIN ? ECONNREFUSED : failed);
         auto who = socket::peer_of(socket_.get(), api);
         if (options.exporters.empty()) options.exporters.push_back(::geteuid());
         if (std::ranges::find(options.exporters, who.uid) == options.exporters.end())  // mutant: ipc_exporter_user
-            ferry::detail::fail(errc::permission, api,
-                                ferry::message{} << to.sun_path << " is served by user " << std::uint64_t{who.uid}
-                                                 << ": name it in client_options::exporters to trust it");
+            detail::fail(errc::permission, api,
+                         message{to.sun_path} << " is served by user " << std::uint64_t{who.uid}
+                                              << ": name it in client_options::exporters to trust it");
         exporter_ = std::move(who.process);
     }
     client(client const&) = delete;
@@ -93,30 +97,26 @@ class client {
     [[nodiscard]] std::optional<grant> attach(std::string_view name, wish w = {}) {
         auto const patience =
             static_cast<std::uint32_t>(std::clamp<milliseconds::rep>(w.patience.count(), 0, 3600'000));
-        auto answer = answered(machine_.ask(protocol::attach{0, w.after, w.finished, patience, checked(name)}),
-                               milliseconds{patience});
-        if (auto* g = std::get_if<protocol::granted>(&answer)) {
-            auto fds = std::exchange(fds_, {});
-            if (fds.size() != g->fds) {  // mutant: ipc_fds_lost
-                release(g->buffer);
-                ferry::detail::fail(errc::out_of_memory, api,
-                                    "file descriptors were lost on the way: close some, or raise `ulimit -n`");
-            }
-            if (g->fresh) files_[g->buffer] = std::exchange(fds, {});
-            for (auto const& file : files_[g->buffer]) {  // mutant: ipc_files_kept
-                fds.emplace_back(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
-                if (fds.back()) continue;
-                int const number = errno;
-                acknowledge(g->lease);
-                fail_system(api, "duplicating a file descriptor", number);
-            }
-            return grant{
-                g->lease,      g->buffer, g->generation, milliseconds{g->lease_ms}, g->fresh, std::move(g->descriptor),
-                std::move(fds)};
+        auto g = ask<protocol::granted>(protocol::attach{0, w.after, w.finished, patience, checked(name)},
+                                        milliseconds{patience});
+        if (!g) return {};
+        auto fds = std::exchange(fds_, {});
+        if (fds.size() != g->fds) {  // mutant: ipc_fds_lost
+            release(g->buffer);
+            detail::fail(errc::out_of_memory, api,
+                         "file descriptors were lost on the way: close some, or raise `ulimit -n`");
         }
-        if (std::get<protocol::refused>(answer).why != reason::not_published)
-            refuse(std::get<protocol::refused>(answer).why);
-        return {};
+        if (g->fresh) files_[g->buffer] = std::exchange(fds, {});
+        for (auto const& file : files_[g->buffer]) {  // mutant: ipc_files_kept
+            fds.emplace_back(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+            if (fds.back()) continue;
+            int const number = errno;
+            acknowledge(g->lease);
+            fail_system(api, "duplicating a file descriptor", number);
+        }
+        return grant{
+            g->lease,      g->buffer, g->generation, milliseconds{g->lease_ms}, g->fresh, std::move(g->descriptor),
+            std::move(fds)};
     }
     /// Ends a lease after the buffer has been read. The mapping may be kept. Does not block.
     /// \param lease  number of a held lease
@@ -150,13 +150,13 @@ class client {
     }
     /// Renews all leases. Blocks until the reply.
     /// \throws error  errors of `attach`
-    void ping() { expect<protocol::done>(machine_.ask(protocol::ping{})); }
+    void ping() { expect<protocol::done>(protocol::ping{}); }
     /// Returns all publications in the order of their names. Blocks until the reply.
     /// \throws error  errors of `attach`
     [[nodiscard]] std::vector<entry> list() {
         std::vector<entry> all;
         for (bool more = true; more;) {
-            auto part = expect<protocol::listing>(machine_.ask(protocol::list{0, all.empty() ? "" : all.back().name}));
+            auto part = expect<protocol::listing>(protocol::list{0, all.empty() ? "" : all.back().name});
             more = part.more && !part.entries.empty();
             std::ranges::move(part.entries, std::back_inserter(all));
         }
@@ -166,15 +166,10 @@ class client {
     /// \param name  name of the publication
     /// \return      false when nothing is published under it
     /// \throws error  errors of `attach`
-    bool drop(std::string_view name) {
-        auto const answer = answered(machine_.ask(protocol::drop{0, checked(name)}), {});
-        if (auto const* r = std::get_if<protocol::refused>(&answer); r != nullptr && r->why != reason::not_published)
-            refuse(r->why);
-        return std::holds_alternative<protocol::done>(answer);
-    }
+    bool drop(std::string_view name) { return ask<protocol::done>(protocol::drop{0, checked(name)}).has_value(); }
     /// Returns the statistics of the server. Blocks until the reply.
     /// \throws error  errors of `attach`
-    [[nodiscard]] statistics counts() { return expect<protocol::counted>(machine_.ask(protocol::count{})).counts; }
+    [[nodiscard]] statistics counts() { return expect<protocol::counted>(protocol::count{}).counts; }
     /// Releases all buffers and closes the connection; unmap them first. Waits up to 2 s when the socket's buffer is
     /// full. No effect on a closed client.
     void close() noexcept {
@@ -182,7 +177,7 @@ class client {
         if (process_.is_here()) {  // mutant: ipc_fork_close
             try {
                 machine_.give_up_all();
-                send(std::chrono::steady_clock::now() + std::min(timeout_, milliseconds{2000}));
+                send(clock::now() + std::min(timeout_, milliseconds{2000}));
             } catch (...) {  // the exporter frees the rest when this process exits
             }
         }
@@ -191,49 +186,31 @@ class client {
     }
 
    private:
-    using time_point = std::chrono::steady_clock::time_point;
+    using clock = std::chrono::steady_clock;
     static constexpr auto api = "ferry::ipc::client";
 
     /// Longer names do not fit in a message: the server would treat it as malformed and close the connection.
     static std::string checked(std::string_view name) {
         if (name.size() > protocol::max_name)
-            ferry::detail::fail(errc::argument, api,
-                                ferry::message{} << "a name of " << std::uint64_t{name.size()}
-                                                 << " bytes; 200 are the most: nothing is published under it");
+            detail::fail(errc::argument, api,
+                         message{"a name of "} << std::uint64_t{name.size()}
+                                               << " bytes; 200 are the most: nothing is published under it");
         return std::string{name};
     }
     [[noreturn]] static void refuse(reason why) {
-        switch (why) {
-            case reason::closed: ferry::detail::fail(errc::exporter_gone, api, "the exporter has closed");
-            case reason::permission:
-                ferry::detail::fail(
-                    errc::permission, api,
-                    "the exporter does not let this user: ask it to name the user in server_options::allow");
-            case reason::too_many:
-                ferry::detail::fail(
-                    errc::argument, api,
-                    "beyond the exporter's limits: acknowledge leases, close clients, or raise exporter_limits");
-            default:
-                ferry::detail::fail(errc::bad_descriptor, api,
-                                    "the exporter refused the message: it uses another version of the protocol");
-        }
-    }
-    [[noreturn]] void gone(char const* how) {
-        if (auto const why = machine_.refused_because()) refuse(*why);
-        ferry::detail::fail(errc::exporter_gone, api, how);
-    }
-    int connect(sockaddr_un const& to) {
-        auto const until = std::chrono::steady_clock::now() + timeout_;
-        for (;;) {
-            int const failed = socket::connect(socket_.get(), to);
-            if (failed != EAGAIN || std::chrono::steady_clock::now() >= until)
-                return failed == EAGAIN ? ECONNREFUSED : failed;
-            ::poll(nullptr, 0, 1);  // the server's backlog is full, and no event signals room in it
-        }
+        if (why == reason::closed) detail::fail(errc::exporter_gone, api, "the exporter has closed");
+        if (why == reason::permission)
+            detail::fail(errc::permission, api,
+                         "the exporter does not let this user: ask it to name the user in server_options::allow");
+        if (why == reason::too_many)
+            detail::fail(errc::argument, api,
+                         "beyond the exporter's limits: acknowledge leases, close clients, or raise exporter_limits");
+        detail::fail(errc::bad_descriptor, api,
+                     "the exporter refused the message: it uses another version of the protocol");
     }
 
     /// Sends the queued messages. Waits until `until` for room in the socket; what is not sent stays queued.
-    void send(time_point until = {}) {
+    void send(clock::time_point until = {}) {
         for (auto& m : machine_.take_orders()) outbox_.push_back(protocol::to_bytes(m));
         while (!outbox_.empty() && socket_ && process_.is_here()) {
             int const failed = socket::send(socket_.get(), outbox_.front());
@@ -247,8 +224,8 @@ class client {
         }
     }
     /// Waits for an event on the socket. False when the time is over or the exporter's process has exited.
-    bool wait(short what, time_point until) {
-        auto const left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()).count();
+    bool wait(short what, clock::time_point until) {
+        auto const left = std::chrono::ceil<milliseconds>(until - clock::now()).count();
         if (left <= 0) return false;
         pollfd both[] = {{socket_.get(), what, 0}, {exporter_.get(), POLLIN, 0}};
         ::poll(both, 2, static_cast<int>(std::min<milliseconds::rep>(left, 3600'000)));
@@ -268,8 +245,7 @@ class client {
             auto const* g = std::get_if<protocol::granted>(&m);
             std::size_t const expected = g != nullptr ? g->fds : 0U;
             if (r.fds.size() > expected || (r.whole && r.fds.size() != expected))  // mutant: ipc_fds_said
-                ferry::detail::fail(errc::bad_descriptor, api,
-                                    "a message came with other file descriptors than it says");
+                detail::fail(errc::bad_descriptor, api, "a message came with other file descriptors than it says");
             answer = machine_.received(std::move(m));
             if (answer && g != nullptr) fds_ = std::move(r.fds);
         } catch (error const&) {
@@ -285,9 +261,8 @@ class client {
         }
     }
     protocol::message answered(std::uint64_t request, milliseconds patience) {
-        if (!process_.is_here())
-            ferry::detail::fail(errc::argument, api, "a forked child asks: make a client of its own");
-        auto const until = std::chrono::steady_clock::now() + patience + timeout_;
+        if (!process_.is_here()) detail::fail(errc::argument, api, "a forked child asks: make a client of its own");
+        auto const until = clock::now() + patience + timeout_;
         std::optional<protocol::message> answer;
         fds_.clear();
         send(until);
@@ -299,15 +274,26 @@ class client {
         }
         if (answer) return std::move(*answer);
         machine_.forget(request);
-        if (!socket_) gone("the exporter hung up");
-        gone(socket::has_exited(exporter_) ? "the exporter's process has exited"
-                                           : "the exporter does not answer: it is stopped, or busy");
+        if (auto const why = machine_.refused_because()) refuse(*why);
+        detail::fail(errc::exporter_gone, api,
+                     !socket_                        ? "the exporter hung up"
+                     : socket::has_exited(exporter_) ? "the exporter's process has exited"
+                                                     : "the exporter does not answer: it is stopped, or busy");
+    }
+    /// The reply to a request. Empty when nothing is published under its name.
+    template <class Answer>
+    std::optional<Answer> ask(auto request, milliseconds patience = {}) {
+        auto answer = answered(machine_.ask(std::move(request)), patience);
+        if (auto* expected = std::get_if<Answer>(&answer)) return std::move(*expected);
+        auto const why = std::get<protocol::refused>(answer).why;
+        if (why != reason::not_published) refuse(why);
+        return {};
     }
     template <class Answer>
-    Answer expect(std::uint64_t request) {
-        auto answer = answered(request, {});
-        if (auto const* r = std::get_if<protocol::refused>(&answer)) refuse(r->why);
-        return std::get<Answer>(std::move(answer));
+    Answer expect(auto request) {
+        auto answer = ask<Answer>(std::move(request));
+        if (!answer) refuse(reason::not_published);
+        return *std::move(answer);
     }
 
     milliseconds timeout_;

@@ -20,9 +20,6 @@
 #include <new>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
-namespace detail {
-using ferry::detail::fail;
-}
 
 /// Returns the identity of this process. Reads /proc: cache the result, but not across a fork.
 ///

@@ -41,6 +41,7 @@ class unique_fd {
 };
 
 namespace detail {
+using ferry::detail::fail;
 
 /// Returns the error code for a value of errno, or `otherwise`.
 [[nodiscard]] inline errc code_of(int number, errc otherwise) noexcept {
@@ -83,7 +84,7 @@ namespace detail {
                              : code == errc::unsupported_platform ? ": Linux 5.3 or later is needed"
                                                                   : "";
     char text[128] = {};
-    ferry::detail::fail(code, api, ferry::message{} << what << ": " << ::strerror_r(number, text, sizeof text) << cure);
+    detail::fail(code, api, message{what} << ": " << ::strerror_r(number, text, sizeof text) << cure);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
