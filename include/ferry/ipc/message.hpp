@@ -2,17 +2,15 @@
 // length: one struct for each message, and their encoding beside them.
 #pragma once
 
-#include <ferry/base/error.hpp>
+#include <ferry/wire/detail/bytes.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <source_location>
 #include <span>
 #include <string>  // names are owned by their message
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>  // descriptors are owned by their message
@@ -36,6 +34,7 @@ struct entry {
     std::string name;
     std::uint64_t buffer = 0, generation = 0, bytes = 0, age = 0, grants = 0;
     std::uint32_t readers = 0, holders = 0;
+    static constexpr std::size_t least_size = 50;  ///< bytes in a message
     static constexpr void fields(auto& m, auto& f) {
         f(m.name, m.buffer, m.generation, m.bytes, m.age, m.grants, m.readers, m.holders);
     }
@@ -178,96 +177,11 @@ inline constexpr std::uint8_t max_fds = 8, version = 1;
 
 namespace detail {
 
-/// Little-endian, fixed widths; lists and strings follow their length.
-struct writer {
-    std::vector<std::byte>& out;
-    void operator()(auto const&... values) { (put(values), ...); }
-
-    template <std::unsigned_integral T>
-    void put(T value) {
-        for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<std::byte>(value >> (8 * i)));
-    }
-    void put(bool value) { put(std::uint8_t{value}); }
-    void put(reason value) { put(static_cast<std::uint8_t>(value)); }
-    void put(std::string const& text) {
-        put(static_cast<std::uint16_t>(text.size()));
-        bytes(text.data(), text.size());
-    }
-    void put(std::vector<std::byte> const& data) {
-        put(static_cast<std::uint32_t>(data.size()));
-        bytes(data.data(), data.size());
-    }
-    void put(statistics const& counts) { statistics::fields(counts, *this); }
-    void put(std::vector<entry> const& entries) {
-        put(static_cast<std::uint16_t>(entries.size()));
-        for (auto const& e : entries) entry::fields(e, *this);
-    }
-    void bytes(void const* data, std::size_t n) {
-        auto const* first = static_cast<std::byte const*>(data);
-        out.insert(out.end(), first, first + n);
-    }
-};
-
-/// Reads from the front. A length beyond the bytes left fails before memory is allocated for it.
-struct reader {
-    std::span<std::byte const> left;
-    std::size_t total = left.size();
-    void operator()(auto&... values) { (get(values), ...); }
-
-    [[noreturn]] void bad(char const* what) const {
-        ferry::detail::fail(errc::bad_descriptor, "ferry::ipc::protocol::from_bytes",
-                            ferry::message{} << what << " at byte " << std::uint64_t{total - left.size()} << " of "
-                                             << std::uint64_t{total}
-                                             << ": the sender uses another protocol, or the message is damaged");
-    }
-    std::span<std::byte const> take(std::size_t n) {
-        if (n > left.size()) bad("the message ends early");  // mutant: ipc_message_bounds
-        auto const front = left.first(n);
-        left = left.subspan(n);
-        return front;
-    }
-    template <std::unsigned_integral T>
-    void get(T& value) {
-        std::uint64_t sum = 0;
-        auto const raw = take(sizeof(T));
-        for (std::size_t i = 0; i < sizeof(T); ++i) sum |= std::to_integer<std::uint64_t>(raw[i]) << (8 * i);
-        value = static_cast<T>(sum);
-    }
-    void get(bool& value) {
-        std::uint8_t raw = 0;
-        get(raw);
-        if (raw > 1) bad("a truth value is neither 0 nor 1");
-        value = raw == 1;
-    }
-    void get(reason& value) {
-        std::uint8_t raw = 0;
-        get(raw);
-        if (raw > static_cast<std::uint8_t>(reason::bad_message)) bad("an unknown reason");
-        value = static_cast<reason>(raw);
-    }
-    void get(std::string& text) {
-        std::uint16_t n = 0;
-        get(n);
-        if (n > max_name) bad("a name is longer than 200 bytes");
-        auto const raw = take(n);
-        text.assign(reinterpret_cast<char const*>(raw.data()), raw.size());
-    }
-    void get(std::vector<std::byte>& data) {
-        std::uint32_t n = 0;
-        get(n);
-        auto const raw = take(n);
-        data.assign(raw.begin(), raw.end());
-    }
-    void get(statistics& counts) { statistics::fields(counts, *this); }
-    void get(std::vector<entry>& entries) {
-        std::uint16_t n = 0;
-        get(n);
-        for (std::uint16_t i = 0; i < n; ++i) {  // grows with each entry: a forged count allocates nothing
-            entry e;
-            entry::fields(e, *this);
-            entries.push_back(std::move(e));
-        }
-    }
+/// Lists and texts follow a length of 2 bytes, bytes one of 4.
+struct format {
+    using length = std::uint16_t;
+    static constexpr std::size_t max_text = max_name;
+    static constexpr char const* cure = ": the sender uses another protocol, or the message is damaged";
 };
 
 }  // namespace detail
@@ -276,13 +190,11 @@ struct reader {
 /// \param m  the message
 /// \return   its bytes
 [[nodiscard]] inline std::vector<std::byte> to_bytes(message const& m) {
-    std::vector<std::byte> out;
-    out.reserve(256);
-    detail::writer put{out};
-    put(std::uint8_t{'F'}, std::uint8_t{'I'}, version, static_cast<std::uint8_t>(m.index()), std::uint32_t{0});
-    std::visit([&](auto const& fields) { std::remove_cvref_t<decltype(fields)>::fields(fields, put); }, m);
-    for (std::size_t i = 0; i < 4; ++i) out[4 + i] = static_cast<std::byte>(out.size() >> (8 * i));
-    return out;
+    wire::detail::writer<detail::format> out{{"ferry::ipc::protocol::to_bytes", std::source_location::current()}};
+    out('F', 'I', version, static_cast<std::uint8_t>(m.index()), std::uint32_t{0});
+    std::visit([&](auto const& fields) { out.put(fields); }, m);
+    out.set_size(4, out.written().size());
+    return std::move(out).release();
 }
 
 /// Decodes one message. Allocates at most a small multiple of the size of `bytes`.
@@ -291,28 +203,26 @@ struct reader {
 /// \throws error  errc::bad_descriptor: not a message, another version, truncated, a wrong size, or a field beyond its
 ///                limits
 [[nodiscard]] inline message from_bytes(std::span<std::byte const> bytes) {
-    detail::reader get{bytes};
-    std::uint8_t magic[2] = {}, format = 0, type = 0;
+    wire::detail::reader<detail::format> in{bytes,
+                                            {"ferry::ipc::protocol::from_bytes", std::source_location::current()}};
+    char magic[2] = {};
+    std::uint8_t format = 0, type = 0;
     std::uint32_t size = 0;
-    get(magic[0], magic[1], format, type, size);
-    if (magic[0] != 'F' || magic[1] != 'I') get.bad("no message of ferry's");
-    if (format != version) get.bad("another version of the protocol");
-    if (size != bytes.size() || size > max_message) get.bad("a wrong size");
-    auto const decode = [&]<std::size_t... I>(std::index_sequence<I...>) {
-        message m;
-        bool const known =
-            ((type == I &&
-              (m.emplace<I>(), std::variant_alternative_t<I, message>::fields(*std::get_if<I>(&m), get), true)) ||
-             ...);
-        if (!known) get.bad("an unknown type");
-        return m;
-    };
-    message m = decode(std::make_index_sequence<std::variant_size_v<message>>{});
-    if (!get.left.empty()) get.bad("bytes are left over");  // mutant: ipc_message_rest
+    in(magic[0], magic[1], format, type, size);
+    if (magic[0] != 'F' || magic[1] != 'I') in.refuse(": no message of ferry's");
+    if (format != version) in.refuse(": another version of the protocol");
+    if (size != bytes.size() || size > max_message) in.refuse(": a wrong size");
+    message m;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        if (!((type == I && (in.take(m.emplace<I>()), true)) || ...)) in.refuse(": an unknown type");
+    }(std::make_index_sequence<std::variant_size_v<message>>{});
+    if (!in.is_empty()) in.refuse(": bytes are left over");  // mutant: ipc_message_rest
+    if (auto const* r = std::get_if<refused>(&m); r != nullptr && r->why > reason::bad_message)
+        in.refuse(": an unknown reason");
     if (auto const* g = std::get_if<granted>(&m); g != nullptr && (g->fds > max_fds || (!g->fresh && g->fds != 0)))
-        get.bad("an impossible number of file descriptors");
+        in.refuse(": an impossible number of file descriptors");
     if (auto const* a = std::get_if<acknowledge>(&m); a != nullptr && a->done.size() > max_done)
-        get.bad("more than 256 bytes with an acknowledgement");
+        in.refuse(": more than 256 bytes with an acknowledgement");
     return m;
 }
 

@@ -26,101 +26,15 @@ enum class tag : std::uint16_t { origin = 1, memory, tensor, column, fields, chi
 inline constexpr std::uint32_t magic = 0x4459'5246;  // "FRYD"
 inline constexpr std::size_t header_size = 8, checksum_size = 4;
 
-inline void put(writer& out, uuid const& u) { out.put_raw(std::as_bytes(std::span{u})); }
-
-inline void put(writer& out, origin const& o) {
-    out.put_record(tag::origin, [&] { out.put(o.pid), out.put(o.pid_namespace), put(out, o.boot_id); });
-}
-
-inline void put(writer& out, memory const& m) {
-    out.put_record(tag::memory, [&] {
-        out.put(static_cast<std::uint8_t>(m.kind)), out.put(static_cast<std::uint32_t>(m.type)), put(out, m.device);
-        out.put(m.id), out.put(m.allocation), out.put(m.offset), out.put(m.length);
-        out.put_list(std::as_bytes(std::span{m.name})), out.put_list(m.handle), out.put_list(m.ready);
-    });
-}
-
-inline void put(writer& out, tensor const& t) {
-    out.put_record(tag::tensor, [&] {
-        auto const type = t.dtype.to_abi();
-        out.put(type.code), out.put(type.bits), out.put(type.lanes), out.put(t.memory);
-        out.put(static_cast<std::uint64_t>(t.byte_offset)), out.put(static_cast<std::uint64_t>(known(t.flags)));
-        for (auto const* list : {&t.shape, &t.strides}) {
-            out.put_size(list->size());
-            for (auto const n : *list) out.put(static_cast<std::uint64_t>(n));
-        }
-    });
-}
-
-inline void put(writer& out, node const& n, tag as) {
-    auto const fields = [&] {
-        for (auto const value : {n.length, n.null_count, n.offset, n.flags}) out.put(static_cast<std::uint64_t>(value));
-        out.put_list(std::as_bytes(std::span{n.format})), out.put_list(std::as_bytes(std::span{n.name})),
-            out.put_list(n.metadata);
-        out.put_size(n.buffers.size());
-        for (auto const& b : n.buffers) out.put(b.memory), out.put(b.offset), out.put(b.length);
-    };
-    out.put_record(as, [&] {
-        out.put_record(tag::fields, fields);
+inline void put(writer<>& out, node const& n, tag as) {
+    out.put_record(as, [&](auto&) {
+        out.put_record(tag::fields, n);
         for (auto const& child : n.children) put(out, child, tag::child);
         for (auto const& dictionary : n.dictionary) put(out, dictionary, tag::dictionary);
     });
 }
 
-inline void take(reader& in, uuid& out) {
-    for (auto& byte : out) byte = in.take<std::uint8_t>("a UUID");
-}
-
-[[nodiscard]] inline origin take_origin(reader in) {
-    origin o;
-    o.pid = in.take<std::uint32_t>("the pid");
-    o.pid_namespace = in.take<std::uint64_t>("the pid namespace");
-    take(in, o.boot_id);
-    return o;
-}
-
-[[nodiscard]] inline memory take_memory(reader in) {
-    memory m;
-    m.kind = memory_kind{in.take<std::uint8_t>("a memory's kind")};
-    m.type = device_type{static_cast<std::int32_t>(in.take<std::uint32_t>("a device type"))};
-    take(in, m.device);
-    for (auto* const value : {&m.id, &m.allocation, &m.offset, &m.length})
-        *value = in.take<std::uint64_t>("a memory's bounds");
-    m.name = in.take_text("a memory's name");
-    m.handle = in.take_list("a handle");
-    m.ready = in.take_list("an event");
-    return m;
-}
-
-[[nodiscard]] inline tensor take_tensor(reader in) {
-    tensor t;
-    auto const code = in.take<std::uint8_t>("a data type"), bits = in.take<std::uint8_t>("a data type");
-    t.dtype = {type_code{code}, bits, in.take<std::uint16_t>("a data type")};
-    t.memory = in.take<std::uint32_t>("a tensor's memory");
-    t.byte_offset = static_cast<std::int64_t>(in.take<std::uint64_t>("a byte offset"));
-    t.flags = known(flags{in.take<std::uint64_t>("the flags")});
-    for (auto* const list : {&t.shape, &t.strides}) {
-        list->resize(in.take_count(sizeof(std::int64_t), "shape or strides"));
-        for (auto& n : *list) n = static_cast<std::int64_t>(in.take<std::uint64_t>("shape or strides"));
-    }
-    return t;
-}
-
-inline void take_fields(reader in, node& n) {
-    for (auto* const value : {&n.length, &n.null_count, &n.offset, &n.flags})
-        *value = static_cast<std::int64_t>(in.take<std::uint64_t>("a node's numbers"));
-    n.format = in.take_text("a node's format");
-    n.name = in.take_text("a node's name");
-    n.metadata = in.take_list("a node's metadata");
-    n.buffers.resize(in.take_count(20, "a node's buffers"));
-    for (auto& b : n.buffers) {
-        b.memory = in.take<std::uint32_t>("a buffer");
-        b.offset = in.take<std::uint64_t>("a buffer");
-        b.length = in.take<std::uint64_t>("a buffer");
-    }
-}
-
-[[nodiscard]] inline node take_node(reader in, int depth) {
+[[nodiscard]] inline node take_node(reader<> in, int depth) {
     if (depth > max_depth) in.refuse(": nodes are nested deeper than ", max_depth);  // mutant: wire_depth
     node n;
     bool has_fields = false;
@@ -129,7 +43,7 @@ inline void take_fields(reader in, node& n) {
         switch (tag{what}) {
             case tag::fields:
                 if (std::exchange(has_fields, true)) payload.refuse(": a node has its fields twice");
-                take_fields(payload, n);
+                payload.take(n);
                 break;
             case tag::child: n.children.push_back(take_node(payload, depth + 1)); break;
             case tag::dictionary: n.dictionary.push_back(take_node(payload, depth + 1)); break;
@@ -140,20 +54,20 @@ inline void take_fields(reader in, node& n) {
     return n;
 }
 
-[[nodiscard]] inline descriptor take_records(reader in, descriptor d) {
+[[nodiscard]] inline descriptor take_records(reader<> in, descriptor d) {
     bool has_origin = false, has_root = false;
     while (!in.is_empty()) {
         auto [what, payload] = in.take_record();
         switch (tag{what}) {
             case tag::origin:
                 if (std::exchange(has_origin, true)) payload.refuse(": a second origin");
-                d.from = take_origin(payload);
+                payload.take(d.from);
                 break;
-            case tag::memory: d.memories.push_back(take_memory(payload)); break;
+            case tag::memory: payload.take(d.memories.emplace_back()); break;
             case tag::tensor:
             case tag::column:
                 if (std::exchange(has_root, true)) payload.refuse(": a second root");
-                if (tag{what} == tag::tensor) d.root = take_tensor(payload);
+                if (tag{what} == tag::tensor) payload.take(d.root.emplace<tensor>());
                 else d.root = take_node(payload, 1);
                 break;
             default: break;  // of a later minor
@@ -167,10 +81,10 @@ inline void take_fields(reader in, node& n) {
 [[nodiscard]] inline std::vector<std::byte> write_bytes(descriptor const& d, caller by) {
     if (!check(d, by)) return {};
     writer out{by};
-    out.put(magic), out.put(major_version), out.put(minor_version);
-    put(out, d.from);
-    for (auto const& m : d.memories) put(out, m);
-    if (auto const* t = std::get_if<tensor>(&d.root)) put(out, *t);
+    out(magic, major_version, minor_version);
+    out.put_record(tag::origin, d.from);
+    for (auto const& m : d.memories) out.put_record(tag::memory, m);
+    if (auto const* t = std::get_if<tensor>(&d.root)) out.put_record(tag::tensor, *t);
     if (auto const* n = std::get_if<node>(&d.root)) put(out, *n, tag::column);
     out.put(crc32c(out.written()));
     return std::move(out).release();
@@ -179,10 +93,10 @@ inline void take_fields(reader in, node& n) {
 [[nodiscard]] inline descriptor read_bytes(std::span<std::byte const> bytes, caller by) {
     reader in{bytes, by};
     descriptor d;
-    if (in.take<std::uint32_t>("the magic") != magic)
-        return by.refuse("the first four bytes are not FRYD: this is no descriptor"), d;
-    d.major = in.take<std::uint16_t>("the major version");
-    d.minor = in.take<std::uint16_t>("the minor version");
+    std::uint32_t first = 0;
+    in({"the magic"}, first);
+    if (first != magic) return by.refuse("the first four bytes are not FRYD: this is no descriptor"), d;
+    in({"the version"}, d.major), in({"the version"}, d.minor);
     if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest may be anything
     if (bytes.size() < header_size + checksum_size)
         return by.refuse("truncated: ", std::uint64_t{bytes.size()}, " bytes hold no checksum"), d;

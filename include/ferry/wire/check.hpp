@@ -36,7 +36,7 @@ namespace detail {
 }
 
 /// Whether a string is UTF-8 without a zero byte, which C strings cannot hold.
-[[nodiscard]] inline bool is_text(std::string_view text) noexcept {
+[[nodiscard]] FERRY_NOINLINE inline bool is_text(std::string_view text) noexcept {
     return text.find('\0') == text.npos && ferry::detail::is_utf8(reinterpret_cast<unsigned char const*>(text.data()),
                                                                   static_cast<std::int64_t>(text.size()));
 }

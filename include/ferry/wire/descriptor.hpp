@@ -15,6 +15,23 @@
 
 /// The descriptor of shared memory and its two forms on the wire, bytes and JSON. Pure functions.
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
+namespace detail {
+
+/// The name of a field in JSON, and whether JSON may leave it out, or have null for an empty list.
+///
+/// `fields` of a struct calls `f(key, field)` for each field, in the order of the binary form. A function in the place
+/// of a field is an object in JSON: it does the same for the members of that object.
+struct key {
+    char const* name;
+    enum { required, optional, nullable } is = required;
+};
+constexpr key optional(char const* name) noexcept { return {name, key::optional}; }
+constexpr key nullable(char const* name) noexcept { return {name, key::nullable}; }
+
+}  // namespace detail
+
+// `fields` calls `f(key, field)` for each field of a struct, in the order of the binary form. A field that is a
+// function is a group: it calls its argument for each field in it.
 
 /// How an allocation is opened. An alias is none of these but a way to attach: the origin is oneself.
 enum class memory_kind : std::uint8_t {
@@ -41,6 +58,9 @@ struct origin {
     std::uint64_t pid_namespace = 0;  ///< the inode of /proc/PID/ns/pid
     uuid boot_id{};                   ///< /proc/sys/kernel/random/boot_id
 
+    static constexpr void fields(auto& o, auto& f) {
+        f({"pid"}, o.pid), f({"pid_namespace"}, o.pid_namespace), f({"boot_id"}, o.boot_id);
+    }
     friend bool operator==(origin const&, origin const&) = default;
 };
 
@@ -57,6 +77,12 @@ struct memory {
     std::vector<std::byte> handle{};  ///< 64 bytes for the CUDA kinds, else empty
     std::vector<std::byte> ready{};   ///< an event's handle of 64 bytes; empty: ready already
 
+    static constexpr void fields(auto& m, auto& f) {
+        f({"kind"}, m.kind), f({"device"}, [&](auto& g) { g({"type"}, m.type), g({"uuid"}, m.device); });
+        f({"id"}, m.id), f({"allocation"}, m.allocation), f({"offset"}, m.offset), f({"length"}, m.length);
+        f(detail::optional("name"), m.name), f(detail::optional("handle"), m.handle);
+        f(detail::optional("ready"), m.ready);
+    }
     friend bool operator==(memory const&, memory const&) = default;
 };
 
@@ -69,6 +95,12 @@ struct tensor {
     ferry::flags flags{};
     std::uint32_t memory = 0;  ///< its place in descriptor::memories
 
+    static constexpr void fields(auto& t, auto& f) {
+        auto& type = t.dtype;
+        f({"dtype"}, [&](auto& g) { g({"code"}, type.code), g({"bits"}, type.bits), g({"lanes"}, type.lanes); });
+        f({"memory"}, t.memory), f({"byte_offset"}, t.byte_offset), f(detail::optional("flags"), t.flags);
+        f({"shape"}, t.shape), f(detail::nullable("strides"), t.strides);
+    }
     friend bool operator==(tensor const&, tensor const&) = default;
 };
 
@@ -82,6 +114,10 @@ struct slice {
     std::uint64_t offset = 0;  ///< bytes from the begin of the exported range
     std::uint64_t length = 0;  ///< bytes
 
+    static constexpr std::size_t least_size = 20;  ///< bytes in the binary form
+    static constexpr void fields(auto& s, auto& f) {
+        f({"memory"}, s.memory), f({"offset"}, s.offset), f({"length"}, s.length);
+    }
     friend bool operator==(slice const&, slice const&) = default;
 };
 
@@ -98,6 +134,13 @@ struct node {
     std::vector<node> children{};
     std::vector<node> dictionary{};  ///< one, or none
 
+    /// Without children and dictionary.
+    static constexpr void fields(auto& n, auto& f) {
+        f({"length"}, n.length), f(detail::optional("null_count"), n.null_count);
+        f(detail::optional("offset"), n.offset), f(detail::optional("flags"), n.flags);
+        f({"format"}, n.format), f(detail::optional("name"), n.name), f(detail::optional("metadata"), n.metadata);
+        f({"buffers"}, n.buffers);
+    }
     friend bool operator==(node const&, node const&) = default;
 };
 

@@ -79,7 +79,7 @@ TEST_CASE("IPC: a truncated message is refused") {
         for (std::size_t n = 0; n < whole.size(); ++n) {
             std::vector<std::byte> cut{whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n)};
             refuses(cut, "byte");
-            if (n >= 8) set(cut, 4, n, 4), refuses(cut, "the message ends early");
+            if (n >= 8) set(cut, 4, n, 4), refuses(cut, "truncated");
         }
     }
 }
@@ -111,7 +111,7 @@ TEST_CASE("IPC: other formats, versions and types are refused with the reason") 
 TEST_CASE("IPC: forged lengths and values are refused before memory is allocated for them") {
     auto bytes = to_bytes(granted{1, 2, 3, 4, 5, true, 0, {}});
     set(bytes, bytes.size() - 4, UINT32_MAX, 4);
-    refuses(bytes, "the message ends early");
+    refuses(bytes, "truncated");
     bytes = to_bytes(granted{1, 2, 3, 4, 5, true, 9, {}});
     refuses(bytes, "an impossible number of file descriptors");
     refuses(to_bytes(granted{1, 2, 3, 4, 5, false, 1, {}}), "an impossible number of file descriptors");
@@ -123,8 +123,8 @@ TEST_CASE("IPC: forged lengths and values are refused before memory is allocated
     refuses(bytes, "an unknown reason");
     bytes = to_bytes(listing{1, false, {}});
     set(bytes, bytes.size() - 2, 65535, 2);
-    refuses(bytes, "the message ends early");
-    refuses(to_bytes(attach{1, 0, 0, 0, std::string(201, 'x')}), "a name is longer");
+    refuses(bytes, "truncated");
+    refuses(to_bytes(attach{1, 0, 0, 0, std::string(201, 'x')}), "longer than 200 bytes");
     refuses(to_bytes(acknowledge{1, std::vector<std::byte>(257)}), "more than 256 bytes");
     refuses(to_bytes(granted{1, 2, 3, 4, 5, true, 0, std::vector<std::byte>(65536)}), "a wrong size");
 }

@@ -1,6 +1,7 @@
-// ferry: little-endian numbers, lists and records, written to bytes and read from them within bounds.
+// ferry: little-endian values, written to bytes and read from them within bounds.
 #pragma once
 
+#include <ferry/wire/descriptor.hpp>
 #include <ferry/wire/detail/place.hpp>
 
 #include <concepts>
@@ -8,101 +9,166 @@
 #include <cstdint>
 #include <span>
 #include <string>  // what is read is owned
+#include <type_traits>
 #include <utility>
 #include <vector>  // as above
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 
+/// The format of descriptors: the type of the length before a text or a list (that of bytes always has 4 bytes), and
+/// what errors end with. `max_text`, where a format has it, is the most bytes of a text.
+struct descriptor_format {
+    using length = std::uint32_t;
+    static constexpr char const* cure = "";
+};
+
+/// Appends values to bytes: numbers, texts, lists, structs with `fields`, and functions that append more.
+template <class Format = descriptor_format>
 class writer {
    public:
-    explicit writer(caller const& by) noexcept : by_{by} {}
+    explicit writer(caller const& by) : by_{by} { bytes_.reserve(256); }
 
-    template <std::unsigned_integral T>
-    void put(T value) {
-        for (std::size_t i = 0; i < sizeof value; ++i) bytes_.push_back(static_cast<std::byte>(value >> 8 * i & 0xff));
+    void operator()(key, auto const& value) { put(value); }
+    void operator()(auto const&... values) { (put(values), ...); }
+
+    template <class T>
+    void put(T const& value) {
+        if constexpr (std::same_as<T, flags>) {
+            put(static_cast<std::uint64_t>(known(value)));
+        } else if constexpr (std::integral<T> || std::is_enum_v<T>) {
+            put_number(static_cast<std::uint64_t>(value), sizeof value);
+        } else if constexpr (std::same_as<T, uuid>) {
+            put_raw(std::as_bytes(std::span{value}));
+        } else if constexpr (std::same_as<T, std::string>) {
+            put_size<typename Format::length>(value.size()), put_raw(std::as_bytes(std::span{value}));
+        } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
+            put_size<std::uint32_t>(value.size()), put_raw(value);
+        } else if constexpr (std::invocable<T const&, writer&>) {
+            value(*this);
+        } else if constexpr (requires { T::fields(value, *this); }) {
+            T::fields(value, *this);
+        } else {
+            put_size<typename Format::length>(value.size());
+            for (auto const& item : value) put(item);
+        }
     }
-    void put_raw(std::span<std::byte const> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-    void put_size(std::size_t n) {
-        if (n > UINT32_MAX) refuse_length(n);
-        put(static_cast<std::uint32_t>(n));
+    /// A tag, a length, and a value of that length.
+    void put_record(auto tag, auto const& value) {
+        put(tag), put(std::uint32_t{0});
+        auto const begin = bytes_.size();
+        put(value);
+        set_size(begin - 4, bytes_.size() - begin);
     }
-    void put_list(std::span<std::byte const> bytes) { put_size(bytes.size()), put_raw(bytes); }
+    /// Replaces the 4 bytes at `at`.
+    void set_size(std::size_t at, std::size_t n) {
+        if (!std::in_range<std::uint32_t>(n)) refuse_length(n);
+        set_number(at, n, 4);
+    }
 
     [[nodiscard]] std::span<std::byte const> written() const noexcept { return bytes_; }
     [[nodiscard]] std::vector<std::byte> release() && noexcept { return std::move(bytes_); }
 
-    /// A tag, a length, and what `f` writes.
-    template <class Tag, class F>
-    void put_record(Tag tag, F f) {
-        put(static_cast<std::uint16_t>(tag)), put(std::uint32_t{0});
-        auto const begin = bytes_.size();
-        f();
-        auto const length = bytes_.size() - begin;
-        if (length > UINT32_MAX) refuse_length(length);
-        for (std::size_t i = 0; i < 4; ++i) bytes_[begin - 4 + i] = static_cast<std::byte>(length >> 8 * i & 0xff);
-    }
-
    private:
+    void set_number(std::size_t at, std::uint64_t value, std::size_t size) {
+        for (std::size_t i = 0; i < size; ++i) bytes_[at + i] = static_cast<std::byte>(value >> 8 * i & 0xff);
+    }
+    FERRY_NOINLINE void put_number(std::uint64_t value, std::size_t size) {
+        bytes_.resize(bytes_.size() + size);
+        set_number(bytes_.size() - size, value, size);
+    }
+    void put_raw(std::span<std::byte const> raw) { bytes_.insert(bytes_.end(), raw.begin(), raw.end()); }
+    template <class Length>
+    void put_size(std::size_t n) {
+        if (!std::in_range<Length>(n)) refuse_length(n);
+        put(static_cast<Length>(n));
+    }
     FERRY_COLD void refuse_length(std::uint64_t n) const {
-        by_.refuse("a list or record of ", n, " bytes or items is longer than 32 bits can count");
+        by_.refuse("a list or record of ", n, " bytes or items is too long for the format", Format::cure);
     }
 
     caller by_;
-    std::vector<std::byte> bytes_;
+    std::vector<std::byte> bytes_{};
 };
 
-/// Reads from the front of some bytes, and refuses to read past their end. After an error it is at their end, and gives
-/// zeros and empty values.
+/// Reads values from the front of some bytes, and refuses to read past their end. After an error it is at their end,
+/// and gives zeros and empty values.
+template <class Format = descriptor_format>
 class reader {
    public:
-    reader(std::span<std::byte const> bytes, caller const& by, std::size_t at = 0) noexcept
-        : bytes_{bytes}, by_{by}, at_{at} {}
+    reader(std::span<std::byte const> all, caller const& by, std::size_t at = 0) noexcept
+        : bytes_{all}, by_{by}, at_{at} {}
 
     [[nodiscard]] bool is_empty() const noexcept { return at_ == bytes_.size(); }
 
-    template <std::unsigned_integral T>
-    [[nodiscard]] T take(char const* what) {
-        auto const raw = take_raw(sizeof(T), what);
-        std::uint64_t value = 0;
-        for (std::size_t i = raw.size(); i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(raw[i]);
-        return static_cast<T>(value);
-    }
-    /// How many items of at least `size` bytes follow; no more than there is room for, so that memory may be taken for
-    /// them.
-    [[nodiscard]] std::size_t take_count(std::size_t size, char const* what) {
-        std::size_t const count = take<std::uint32_t>(what);
-        if (count <= left() / size) return count;  // mutant: wire_count
-        refuse(": truncated: ", what, " has ", std::uint64_t{count}, " items of ", std::uint64_t{size}, " bytes, and ",
-               std::uint64_t{left()}, " bytes are left");
-        return 0;
-    }
-    [[nodiscard]] std::string take_text(char const* what) {
-        auto const raw = take_raw(take_count(1, what), what);
-        return {reinterpret_cast<char const*>(raw.data()), raw.size()};
-    }
-    [[nodiscard]] std::vector<std::byte> take_list(char const* what) {
-        auto const raw = take_raw(take_count(1, what), what);
-        return {raw.begin(), raw.end()};
+    void operator()(key k, auto&& value) { what_ = k.name, take(value); }
+    void operator()(auto&... values) { (take(values), ...); }
+
+    template <class T>
+    void take(T& value) {
+        if constexpr (std::integral<T> || std::is_enum_v<T>) {
+            auto const bits = take_number(sizeof(T));
+            value = static_cast<T>(bits);
+            if constexpr (std::same_as<T, flags>) value = known(value);
+            if constexpr (std::same_as<T, bool>)
+                if (bits > 1) refuse(": a truth value is neither 0 nor 1");
+        } else if constexpr (std::same_as<T, uuid>) {
+            for (auto& byte : value) take(byte);
+        } else if constexpr (std::same_as<T, std::string>) {
+            auto const raw = take_raw(take_count<typename Format::length>(1));
+            if constexpr (requires { Format::max_text; })
+                if (raw.size() > Format::max_text)
+                    refuse(": a text is longer than ", std::uint64_t{Format::max_text}, " bytes");
+            value.assign(reinterpret_cast<char const*>(raw.data()), raw.size());
+        } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
+            auto const raw = take_raw(take_count<std::uint32_t>(1));
+            value.assign(raw.begin(), raw.end());
+        } else if constexpr (std::invocable<T&, reader&>) {
+            value(*this);
+        } else if constexpr (requires { T::fields(value, *this); }) {
+            T::fields(value, *this);
+        } else {
+            using item = typename T::value_type;
+            std::size_t least = sizeof(item);
+            if constexpr (requires { item::least_size; }) least = item::least_size;
+            value.resize(take_count<typename Format::length>(least));
+            for (auto& each : value) take(each);
+        }
     }
     /// The next record: its tag, and a reader that ends where it ends.
     [[nodiscard]] std::pair<std::uint16_t, reader> take_record() {
-        auto const tag = take<std::uint16_t>("a record's tag");
-        auto const length = take_count(1, "a record");
+        std::uint16_t tag = 0;
+        what_ = "a record", take(tag);
+        auto const length = take_count<std::uint32_t>(1);
         at_ += length;
         return {tag, reader{bytes_.first(at_), by_, at_ - length}};
     }
 
     template <class... Parts>
     FERRY_COLD void refuse(Parts const&... parts) {
-        by_.refuse("at byte ", std::uint64_t{at_}, parts...);
+        by_.refuse("at byte ", std::uint64_t{at_}, parts..., Format::cure);
         at_ = bytes_.size();
     }
 
    private:
     [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
-    [[nodiscard]] std::span<std::byte const> take_raw(std::size_t size, char const* what) {
-        if (size > left()) {
-            refuse(": truncated: ", what, " needs ", std::uint64_t{size}, " bytes, and ", std::uint64_t{left()},
+    /// How many items of at least `size` bytes follow; no more than there is room for, so that memory may be allocated.
+    template <class Length>
+    [[nodiscard]] std::size_t take_count(std::size_t size) {
+        auto const count = static_cast<std::size_t>(take_number(sizeof(Length)));
+        if (count <= left() / size) return count;  // mutant: wire_count
+        refuse(": truncated: ", what_, " has ", std::uint64_t{count}, " items of ", std::uint64_t{size}, " bytes, and ",
+               std::uint64_t{left()}, " bytes are left");
+        return 0;
+    }
+    [[nodiscard]] FERRY_NOINLINE std::uint64_t take_number(std::size_t size) {
+        auto const raw = take_raw(size);
+        std::uint64_t bits = 0;
+        for (std::size_t i = raw.size(); i-- > 0;) bits = bits << 8 | std::to_integer<std::uint64_t>(raw[i]);
+        return bits;
+    }
+    [[nodiscard]] std::span<std::byte const> take_raw(std::size_t size) {
+        if (size > left()) {  // mutant: ipc_message_bounds
+            refuse(": truncated: ", what_, " needs ", std::uint64_t{size}, " bytes, and ", std::uint64_t{left()},
                    " are left");
             return {};
         }
@@ -113,6 +179,7 @@ class reader {
     std::span<std::byte const> bytes_;  // from the document's first, so that a place in them is a place in the document
     caller by_;
     std::size_t at_;
+    char const* what_ = "a field";
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail
