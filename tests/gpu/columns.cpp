@@ -297,3 +297,38 @@ TEST_CASE("two GPUs: a table outlives its killed exporter, whose names the next 
     auto const left = other.usage();
     CHECK(left.opened == left.closed);
 }
+
+TEST_CASE("two GPUs: tables without rows are attached, wherever their columns are") {
+    if (gpus() < 2) {
+        MESSAGE("SKIPPED: needs two GPUs");
+        return;
+    }
+    cuda::shareable b{cuda::system};
+    ferry::ipc::session session;
+    importer other;
+    column_maker maker{80};
+    auto const x = maker.make("+l", 20, 2), y = maker.make("u", 20, 2), h = maker.make("i", 20, 2);
+    for (bool const has_memory : {false, true}) {  // that of the rows before the slice
+        CAPTURE(has_memory);
+        auto const part = [&](column const& c) { return has_memory ? c : c.slice(7, 0); };
+        column const children[] = {part(x).to(cuda::device_space{0}, b, {}),
+                                   ferry::compact(part(h), ferry::ipc::shared_space{session}),
+                                   part(y).to(cuda::device_space{1}, b, {})};
+        auto const table = ferry::make_struct(children, "t").slice(has_memory ? 7 : 0, 0);
+        auto const s = ferry::ipc::share(table, {.session = &session, .copy = ferry::copy_policy::never}, b);
+        CHECK_FALSE(s.copied());
+        for (std::int32_t const device : {-1, 0, 1}) {
+            auto const attached = other.attach_columns(ferry::wire::to_bytes(s.descriptor()), device);
+            REQUIRE_MESSAGE(attached.code == ferry::errc::ok, text_of(attached));
+            if (has_memory) {
+                auto const on = [&](int id) { return "cuda:" + std::to_string(device < 0 ? id : device) + ' '; };
+                CHECK(text_of(attached) == on(0) + "cpu:0 " + on(1));
+            }
+            CHECK(text_of(other.tell(order_of_work::rows)).empty());
+        }
+        CHECK(s.column().length() == 0);
+    }
+    auto const left = other.usage();
+    CHECK(left.opened == left.closed);
+    CHECK(session.collect(support::patience) == 0);
+}

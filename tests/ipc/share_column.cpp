@@ -72,6 +72,29 @@ TEST_CASE("a table of 1000 columns, with one allocation or one for each column, 
     }
 }
 
+TEST_CASE("tables without rows are attached by an unrelated program") {
+    ferry::ipc::session session;
+    support::column_maker maker{81};
+    for (auto const* const format : {"i", "b", "u", "vu", "w:3", "+l", "+s", "n"}) {
+        CAPTURE(support::shown(format));
+        auto const child = maker.make(format, 20, 2);
+        for (auto const& c : {child.slice(7, 0), ferry::compact(child.slice(7, 0), ferry::ipc::shared_space{session}),
+                              ferry::compact(child, ferry::ipc::shared_space{session}).slice(7, 0)}) {
+            auto const table = ferry::make_struct({&c, 1}, "t");
+            auto const s = ferry::ipc::share(table, {.session = &session});
+            peer importer{{program, "rows"}};
+            importer.tell(support::to_hex(s.descriptor()));
+            CHECK(importer.hear() == "");
+            CHECK(importer.finish() == 0);
+            ferry::ipc::session another;
+            auto const a = ferry::ipc::attach_column(s.descriptor(), {.session = &another});
+            ferry::validate(a.view());
+            CHECK(a.length() == 0);
+            CHECK(a.child(0).format() == c.format());
+        }
+    }
+}
+
 TEST_CASE("the JSON of a column has its type, and can be attached") {
     std::int32_t const values[] = {1, 2, 3};
     ferry::column_buffer const none[] = {{}}, numbers[] = {{}, {values, sizeof values}};
