@@ -1,8 +1,10 @@
 // Measures the import of a column through Arrow's C data interface and its export with the schema, until everything has
-// been released. nanoarrow's C library is measured if its sources are found (peers/nanoarrow.cpp).
+// been released, and copies of columns. nanoarrow's C library is measured if its sources are found
+// (peers/nanoarrow.cpp), and Arrow C++ if pyarrow is (peers/pyarrow.cpp).
 #include "arrow.hpp"
 
 #include <ferry/arrow.hpp>
+#include <ferry/column/concat.hpp>
 
 #include <cstdlib>
 
@@ -41,6 +43,29 @@ void malloc_and_free_three(benchmark::State& state) {
     }
 }
 BENCHMARK(malloc_and_free_three);
+
+void compact(benchmark::State& state, char const* format, bool nulls) {
+    auto const slice = bench::slices(format, nulls, state.range(0), 1)[0];
+    for (auto _ : state) {
+        auto const c = ferry::compact(slice.view());
+        benchmark::DoNotOptimize(&c);
+    }
+}
+BENCHMARK_CAPTURE(compact, i, "i", false)->Arg(1'000)->Arg(100'000);
+BENCHMARK_CAPTURE(compact, i_nulls, "i", true)->Arg(1'000)->Arg(100'000);
+BENCHMARK_CAPTURE(compact, u_nulls, "u", true)->Arg(1'000)->Arg(100'000);
+
+/// Ten slices.
+void concat(benchmark::State& state, char const* format, bool nulls) {
+    auto const slices = bench::slices(format, nulls, state.range(0), 10);
+    for (auto _ : state) {
+        auto const c = ferry::concat(slices);
+        benchmark::DoNotOptimize(&c);
+    }
+}
+BENCHMARK_CAPTURE(concat, i, "i", false)->Arg(1'000)->Arg(100'000);
+BENCHMARK_CAPTURE(concat, i_nulls, "i", true)->Arg(1'000)->Arg(100'000);
+BENCHMARK_CAPTURE(concat, u_nulls, "u", true)->Arg(1'000)->Arg(100'000);
 
 }  // namespace
 

@@ -1,11 +1,17 @@
-// The input of the benchmarks of Arrow's interfaces: structs of static memory whose release only marks them.
+// The input of the benchmarks of Arrow's interfaces, structs of static memory whose release only marks them, and of
+// those of copies.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
+#include <ferry/column.hpp>
 
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <numeric>
+#include <vector>
 
 namespace bench {
 
@@ -57,6 +63,36 @@ void each(benchmark::State& state, F f) {
         benchmark::DoNotOptimize(&schema);
         f(array, schema);
     }
+}
+
+/// Slices of `rows` items, from the fourth on, of one column of integers (`i`) or of texts of eight bytes (`u`). With
+/// `nulls`, every eighth item is null.
+[[nodiscard]] inline std::vector<ferry::column> slices(char const* format, bool nulls, std::int64_t rows,
+                                                       std::int64_t count) {
+    struct owner {
+        std::vector<std::byte> valid;
+        std::vector<std::int32_t> numbers;  // values or offsets
+        std::vector<std::byte> text;
+    };
+    auto const items = 3 + rows * count;
+    auto const n = static_cast<std::size_t>(items);
+    auto const o = std::make_shared<owner>();
+    o->valid.assign(n / 8 + 1, std::byte{0x7f});
+    o->numbers.resize(n + 1);
+    std::iota(o->numbers.begin(), o->numbers.end(), 0);
+    ferry::column_buffer buffers[] = {{}, {o->numbers.data(), 4 * (items + 1)}, {}};
+    if (nulls) buffers[0] = {o->valid.data(), items / 8 + 1};
+    bool const is_text = *format == 'u';
+    if (is_text) {
+        for (auto& offset : o->numbers) offset *= 8;
+        o->text.resize(8 * n, std::byte{'a'});
+        buffers[2] = {o->text.data(), 8 * items};
+    }
+    auto const whole = ferry::make_column(
+        {.format = format, .length = items, .buffers = {buffers, is_text ? std::size_t{3} : std::size_t{2}}}, o);
+    std::vector<ferry::column> all;
+    for (std::int64_t i = 0; i < count; ++i) all.push_back(whole.slice(3 + i * rows, rows));
+    return all;
 }
 
 }  // namespace bench

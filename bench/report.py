@@ -43,6 +43,8 @@ ABOUT = {
     "Arguments of bound functions": "The row \"NumPy's own versioned capsule\" compares two exports by NumPy; neither uses ferry.",
     "Copies on the host": "Processor times of one thread. *Executed*: an existing copy plan is executed, and its destination has been written before. "
     "*Planned and executed*: the plan is made for each copy. *Fresh*: the destination is newly allocated.",
+    "Copies of columns": "pyarrow's `concat_arrays` and `combine_chunks` call Arrow's `Concatenate`. Both sides allocate the result with their default allocator. "
+    "*With nulls*: every eighth item is null, and the validity is shifted by 3 bits. ferry also counts the nulls, sets their values to zero and checks the offsets.",
     "Attaching a tensor in host memory": "Each row attaches a tensor, reads one element and releases the tensor. *Found in its session*: the session already maps "
     "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release.",
     "Tables in host memory": "Each table is shared in place, so nothing is copied. The peer shares or attaches a tensor of each allocation instead. A column is a "
@@ -106,6 +108,13 @@ def arrow(programs, quick):
                 done = "import, export, release" if "export" in steps else "import, release"
                 yield row("Arrow's C data interface", f"{what}: {done}", spoken(ours), against, spoken(time[name]), time[name] / ours,
                           at_most(limit), ours <= limit * time[name] if limit else None)  # fmt: skip
+    for what, count in (("compact", "a slice"), ("concat", "ten slices")):
+        for kind, items in (("i", "integers"), ("i_nulls", "integers with nulls"), ("u_nulls", "texts with nulls")):
+            for size in (1_000, 100_000):
+                if (name := f"pyarrow_{what}/{kind}/{size}") not in time:
+                    continue
+                ours = time[f"{what}/{kind}/{size}"]
+                yield row("Copies of columns", f"{what}: {count} of {size} {items}", spoken(ours), "Arrow C++'s Concatenate", spoken(time[name]), time[name] / ours)
 
 
 def exchange(programs, quick):

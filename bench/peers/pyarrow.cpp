@@ -1,7 +1,11 @@
-// The C++ library of Arrow that pyarrow contains: imports and exports the same structs.
+// The C++ library of Arrow that pyarrow contains: imports and exports the same structs, and copies the same columns by
+// the function that pyarrow's concat_arrays and combine_chunks call.
 #include "../arrow.hpp"
 
+#include <ferry/arrow.hpp>
+
 #include <arrow/array.h>
+#include <arrow/array/concatenate.h>
 #include <arrow/c/bridge.h>
 
 namespace {
@@ -20,5 +24,29 @@ void pyarrow_import_export_release(benchmark::State& state) {
     });
 }
 BENCHMARK(pyarrow_import_export_release)->Arg(1)->Arg(bench::columns);
+
+void concatenate(benchmark::State& state, char const* format, bool nulls, std::int64_t count) {
+    arrow::ArrayVector slices;
+    for (auto const& slice : bench::slices(format, nulls, state.range(0), count)) {
+        ArrowArray array;
+        ArrowSchema schema;
+        ferry::to_arrow(slice, &array);
+        ferry::to_arrow_schema(slice, &schema);
+        slices.push_back(*arrow::ImportArray(&array, &schema));
+    }
+    for (auto _ : state) {
+        auto const joined = arrow::Concatenate(slices);
+        if (!joined.ok()) return state.SkipWithError("Arrow refuses");
+        benchmark::DoNotOptimize(&joined);
+    }
+}
+void pyarrow_compact(benchmark::State& state, char const* format, bool nulls) { concatenate(state, format, nulls, 1); }
+BENCHMARK_CAPTURE(pyarrow_compact, i, "i", false)->Arg(1'000)->Arg(100'000);
+BENCHMARK_CAPTURE(pyarrow_compact, i_nulls, "i", true)->Arg(1'000)->Arg(100'000);
+BENCHMARK_CAPTURE(pyarrow_compact, u_nulls, "u", true)->Arg(1'000)->Arg(100'000);
+void pyarrow_concat(benchmark::State& state, char const* format, bool nulls) { concatenate(state, format, nulls, 10); }
+BENCHMARK_CAPTURE(pyarrow_concat, i, "i", false)->Arg(1'000)->Arg(100'000);
+BENCHMARK_CAPTURE(pyarrow_concat, i_nulls, "i", true)->Arg(1'000)->Arg(100'000);
+BENCHMARK_CAPTURE(pyarrow_concat, u_nulls, "u", true)->Arg(1'000)->Arg(100'000);
 
 }  // namespace
