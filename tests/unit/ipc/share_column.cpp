@@ -474,7 +474,7 @@ TEST_CASE("memory of a device without a handle is copied on the device") {
     b.pooled = c.view().buffers()[1].data;
     fails(errc::not_exportable,
           [&] { static_cast<void>(share(table, {.session = &own, .copy = copy_policy::never}, b)); },
-          {"t.c: data buffer: it comes from a stream-ordered pool"});
+          {"t.c: data buffer: it comes from a stream-ordered pool", "allow a copy, or share memory that has a handle"});
     auto const s = share(table, {.session = &own, .ready_on = stream}, b);
     CHECK(s.copied().bytes == 16);
     CHECK(s.copied().buffers == std::vector<std::string>{"t.c: data"});
@@ -585,7 +585,8 @@ TEST_CASE("random tables on several devices are shared without a copy, with slic
         auto const rows = maker.below(30);
         std::vector<column> children;
         for (int i = 0; i < 5; ++i)
-            children.push_back(maker.make(formats[static_cast<std::size_t>(maker.below(std::ssize(formats)))], rows, 3));
+            children.push_back(
+                maker.make(formats[static_cast<std::size_t>(maker.below(std::ssize(formats)))], rows, 3));
         auto const begin = maker.below(rows + 1);
         return std::tuple{std::move(children), begin, maker.below(rows - begin + 1)};
     };
