@@ -2,37 +2,86 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/base/shape.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/fwd.hpp>
-#include <ferry/ipc/detail/make_share.hpp>
-#include <ferry/ipc/handles.hpp>
-#include <ferry/ipc/session.hpp>
+#include <ferry/ipc/detail/new_share.hpp>
+#include <ferry/ipc/range.hpp>
+#include <ferry/ipc/share_options.hpp>
 #include <ferry/ipc/shared.hpp>
 #include <ferry/space/back_end.hpp>
+#include <ferry/space/copy.hpp>
 #include <ferry/tensor/managed.hpp>
+#include <ferry/wire/descriptor.hpp>
 
 #include <concepts>
+#include <cstdint>
+#include <memory>  // tensors of the exporter keep the memory as well
 #include <source_location>
 #include <type_traits>
 #include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
-/// Options of `share`. An aggregate whose order of members is frozen.
-struct share_options {
-    /// Session that records the share; borrowed. Null: the share is neither found again nor attached as an alias.
-    ipc::session* session = nullptr;
-    /// if_needed: memory that cannot be shared in place is copied; never: that is an error; always: the tensor is
-    /// copied into an allocation of its own.
-    copy_policy copy{};
-    /// Stream on which the data is ready. Default for an array: that of its adapter.
-    stream_token ready_on{};
-    /// Shares host memory in an anonymous segment read-only, and seals it: no process, including this one, can write
-    /// it any more, and `session::sealed` is true in importers. Memory that is pinned (cudaHostRegister, a transfer) is
-    /// not frozen; if it has been shared read-only before, this process cannot write it after the attempt either.
-    bool freeze = false;
-};
+namespace detail {
+
+/// Shape, strides, type and flags of a tensor for other processes.
+[[nodiscard]] inline wire::tensor layout_of(tensor_view const& v) {
+    wire::tensor t;
+    t.dtype = v.dtype();
+    t.flags = known(v.flags()) & ~flags::is_copied;  // shared memory has no sole owner (R12)
+    for (int i = 0; i < v.rank(); ++i) {
+        t.shape.push_back(v.extent(i));
+        t.strides.push_back(v.stride(i));
+    }
+    return t;
+}
+
+template <class BackEnd>
+[[nodiscard]] std::shared_ptr<share_state> share_tensor(managed_tensor&& tensor, share_options const& how, BackEnd& b,
+                                                        std::source_location where) {
+    tensor_view const v = how.freeze ? tensor.view().as_read_only() : tensor.view();
+    auto const range = range_of(v);
+    auto t = layout_of(v);
+    auto const owner = std::make_shared<managed_tensor>();
+    new_share share{how, v.is_read_only(), b, where};
+    wire::slice exported;
+    if (!v.is_empty() && share.locate(
+                             range.begin, static_cast<std::int64_t>(range.length), v.device(),
+                             [] { return message{"the tensor"}; }, exported)) {
+        t.byte_offset = range.first;
+        if (share.is_read_only()) t.flags |= flags::read_only;
+    } else {
+        // A copy is compact, except that dimensions of stride 0 are not expanded (R29).
+        auto const on = how.ready_on.on_device(v.device());
+        auto const place = is_host_accessible(v.device()) ? cpu : v.device();
+        auto const padded = t.flags & flags::subbyte_padded;
+        auto unique = t.shape;
+        std::int64_t step = 1;
+        for (auto i = unique.size(); i-- > 0;) {
+            bool const repeats = t.shape[i] > 1 && t.strides[i] == 0;
+            if (repeats) unique[i] = 1;
+            t.strides[i] = repeats ? 0 : step;
+            step = ferry::detail::compact_step(step, unique[i]);
+        }
+        auto const compact = [&](void* at) { return tensor_view{at, t.dtype, unique, {}, place, padded}; };
+        exported.length = static_cast<std::uint64_t>(compact(nullptr).nbytes());
+        if (v.is_empty() && place.type != device_type::cpu) share.add_none(place);
+        else
+            exported.memory = share.add_copy(exported.length, place, on, [&](void* to) {
+                if (v.is_empty()) return;
+                ferry::copy(compact(to), {v.data(), t.dtype, unique, v.strides(), v.device(), padded}, b, on, where);
+            });
+        share.copied.bytes = v.is_empty() ? 0 : exported.length;
+    }
+    share.narrow(exported);
+    auto made = share.finish(std::move(t), owner);
+    *owner = std::move(tensor);
+    return made;
+}
+
+}  // namespace detail
 
 /// Shares a tensor with other processes of this user.
 ///
@@ -60,11 +109,9 @@ template <class BackEnd = host_back_end const&>
 [[nodiscard]] shared share(managed_tensor&& tensor, share_options const& options = {}, BackEnd&& b = host_only,
                            std::source_location where = std::source_location::current()) {
     if (!tensor)
-        detail::fail(errc::consumed, "ferry::ipc::share",
+        detail::fail(errc::consumed, detail::share_api,
                      message{"the managed_tensor holds nothing: it was moved from or released"}, where);
-    return detail::share_access::wrap(detail::make_share(
-        std::move(tensor), detail::session_access::state(options.session), options.copy, options.freeze,
-        options.ready_on, b, where));
+    return detail::share_access::wrap(detail::share_tensor(std::move(tensor), options, b, where));
 }
 
 /// Shares an array of any library.

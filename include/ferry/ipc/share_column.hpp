@@ -4,7 +4,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/ipc/detail/column_nodes.hpp>
-#include <ferry/ipc/detail/share_buffers.hpp>
+#include <ferry/ipc/detail/column_sharing.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/ipc/shared.hpp>
@@ -48,9 +48,7 @@ template <class Column, class BackEnd = host_back_end const&>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Column const& c, share_options const& options = {}, BackEnd&& b = host_only,
                            std::source_location where = std::source_location::current()) {
-    return detail::share_access::wrap(detail::column_sharing<std::remove_reference_t<BackEnd>>{
-        c, detail::session_access::state(options.session), options.copy, options.freeze, options.ready_on, b, where}
-                                          .run());
+    return detail::share_access::wrap(detail::column_sharing{c, options, b, where}.run());
 }
 
 /// Overload with default options.
@@ -66,8 +64,8 @@ inline ferry::column shared::column(std::source_location where) const {
         ferry::detail::fail(errc::argument, api, message{"a tensor is shared here, or nothing: call tensor()"}, where);
     std::vector<detail::memory_range> ranges(state_->description.memories.size());
     for_each_part([&](auto const& part) {
-        for (std::size_t i = 0; i < part.memories.size(); ++i)
-            ranges[part.numbers[i]] = {part.begins[i], static_cast<std::size_t>(part.memories[i].length), part.device};
+        for (auto const& [m, begin, number] : part.memories)
+            ranges[number] = {begin, static_cast<std::size_t>(m.length), part.device};
     });
     return detail::column_of(std::get<wire::node>(state_->description.root), ranges, state_, api, where);
 }

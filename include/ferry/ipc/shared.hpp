@@ -60,7 +60,7 @@ class shared {
     [[nodiscard]] std::vector<int> files() const {
         std::vector<int> all(state_ != nullptr ? state_->description.memories.size() : 0);
         for_each_part([&](auto& part) {
-            for (auto const i : part.numbers) all[i] = part.where->memory.file();
+            for (auto const& m : part.memories) all[m.number] = part.where->memory.file();
         });
         return all;
     }
@@ -161,4 +161,11 @@ class shared {
     std::shared_ptr<detail::share_state> state_;
 };
 
+namespace detail {
+
+struct share_access {
+    [[nodiscard]] static shared wrap(std::shared_ptr<share_state> state) noexcept { return shared{std::move(state)}; }
+};
+
+}  // namespace detail
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -1,18 +1,28 @@
-// ferry: a share that is being made: its segment, memories and handles under one name.
+// ferry: a share that is being made: memory of ranges of bytes is found, exported by a handle, or made for a copy.
 #pragma once
 
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
 #include <ferry/ipc/handles.hpp>
 #include <ferry/ipc/range.hpp>
+#include <ferry/ipc/session.hpp>
+#include <ferry/ipc/share_options.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <functional>  // std::less orders any pointers
+#include <iterator>
+#include <map>     // see region.hpp
 #include <memory>  // see region.hpp
 #include <source_location>
 #include <utility>
+#include <variant>
+#include <vector>  // of a descriptor
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
@@ -35,114 +45,246 @@ inline void freeze(share_state const& s, std::source_location where) {
          where);
 }
 
-/// A share that is being made: its name is withdrawn unless it is finished.
+/// One state for each segment, and one for each device. They are closed unless the share is finished.
+template <class BackEnd>
 class new_share {
    public:
-    new_share(std::shared_ptr<session_state> session, wire::origin const& me, bool is_frozen,
-              std::source_location where)
-        : name_{::geteuid(), shared_memory_device(), me.pid, fresh_id(share_api, where)},
-          made_{std::make_shared<share_state>()} {
-        made_->session = std::move(session);
-        made_->id = name_.id;
-        made_->process = process_mark::here();
-        made_->is_frozen = is_frozen;
+    new_share(share_options const& how, bool is_read_only, BackEnd& b, std::source_location where)
+        : how_{how},
+          is_read_only_{is_read_only},
+          b_{b},
+          where_{where},
+          session_{session_access::state(how.session)},
+          me_{session_->me(where)},
+          name_{.uid = ::geteuid(), .device = shared_memory_device(), .pid = me_.pid} {
+        session_->sweep_once();  // mutant: ipc_sweep
+        session_->collect({});
     }
-    new_share(new_share&&) noexcept = default;
-    new_share& operator=(new_share&&) = delete;
+    new_share(new_share const&) = delete;
+    new_share& operator=(new_share const&) = delete;
     ~new_share() {
-        if (made_ != nullptr && made_->where != nullptr) made_->session->withdraw(*made_);
+        for (auto const& s : states_) {
+            s->is_open = s->where != nullptr;
+            session_->close(s);
+        }
     }
-    [[nodiscard]] share_state& state() const noexcept { return *made_; }
 
-    /// A new segment under the name of the share; its control page alone when `bytes` is 0.
-    void make_segment(std::uint64_t allocation, std::size_t bytes, std::source_location where) {
-        auto& s = *made_;
-        name_.kind = s.session->segments();
-        s.name = to_string(name_);
-        s.where = std::make_shared<region>(s.name, bytes, allocation, where);
-        s.session->regions().add(s.where);
-    }
-    /// Memory of the host for copies. Returns its first byte.
-    std::byte* allocate(std::size_t bytes, std::source_location where) {
-        make_segment(name_.id, bytes, where);
-        return add_data();
-    }
-    /// No memory, only a control page.
-    void allocate_none(ferry::device on, std::source_location where) {
-        make_segment(name_.id, 0, where);
-        made_->device = on;
-        made_->add({.type = on.type, .id = name_.id, .name = made_->name}, nullptr);
-    }
-    /// Memory of the host where it lies, when it lies in a segment whose name still leads there, or that has its file.
-    [[nodiscard]] bool find(byte_range const& range, bool is_read_only) {
-        auto& s = *made_;
-        auto found = s.session->regions().find(range);
-        if (found == nullptr) return false;
-        is_read_only = is_read_only || found->mode == access_mode::read_only || found->memory.is_frozen();
-        if (!s.session->regions().prepare(*found, is_read_only, s.is_frozen)) return false;
-        if (found->memory.file() >= 0) name_.kind = segment_kind::anonymous;
-        s.name = to_string(name_);
-        if (!s.session->regions().link(*found, s.name)) return false;
-        s.where = std::move(found);
-        add_data();
+    /// What is copied; set by the caller.
+    share_copies copied{};
+
+    /// Whether the memory that was found last is shared read-only.
+    [[nodiscard]] bool is_read_only() const noexcept { return is_read_only_; }
+
+    /// Finds the memory of a range, or exports it; -1 bytes: up to the end of its allocation. `name()` names the range.
+    /// Returns false when it must be copied.
+    template <class Name>
+    [[nodiscard]] bool locate(std::byte const* begin, std::int64_t bytes, ferry::device place, Name const& name,
+                              wire::slice& out) {
+        char const* refusal = nullptr;
+        known_memory const* known = nullptr;
+        byte_range const range{begin, bytes < 0 ? 1 : static_cast<std::size_t>(bytes), 0};
+        auto const after = known_.upper_bound(begin);
+        bool const is_on_host = is_host_accessible(place);
+        if (!is_on_host && !exports(place)) fail_no_handles(place, name());
+        if (how_.copy == copy_policy::always) return false;
+        if (after != known_.begin() && take(std::prev(after)->second, begin, bytes, place, out)) return true;
+        if (place.type == device_type::cpu) {
+            known = find(range);
+            if (known == nullptr) refusal = "it is not in shared memory, or is sealed by a read-only share";
+        } else if (is_on_host) {
+            refusal = "memory of its device has no handle for other processes";
+        } else if constexpr (handle_back_end<BackEnd>) {
+            refusal = b_.refusal(range, place);
+            if (refusal == nullptr) known = &export_range(range, place, nullptr);
+        }
+        if (refusal != nullptr && how_.copy == copy_policy::never)
+            fail(is_on_host ? errc::copy_needed : errc::not_exportable, share_api,
+                 name() << ": " << refusal << ", and a copy of memory of " << ferry::name(place.type)
+                        << " is forbidden: "
+                        << (is_on_host ? "allocate it from ferry::ipc::shared_space of the session"
+                                       : "allow a copy, or share memory that has a handle"),
+                 where_);
+        if (refusal != nullptr) return false;
+        if (!take(*known, begin, bytes, place, out))
+            fail(errc::out_of_range, share_api, name() << ": it leads out of its allocation", where_);
         return true;
     }
-    /// Memory of a device, by a handle for its whole allocation.
-    template <handle_back_end BackEnd>
-    void add_exported(byte_range const& range, ferry::device on, BackEnd& b, stream_token ready_on,
-                      std::source_location where) {
-        auto& s = *made_;
-        if (s.is_frozen)  // checked before other memory of the column is frozen, which cannot be undone
-            fail(errc::argument, share_api,
-                 message{"memory of "} << ferry::name(on.type) << " cannot be frozen: share a copy on the host", where);
-        auto exported = b.export_memory(range, on, ready_on);
-        using holder_type = exporting_by<decltype(exported)>;
-        s.handles.push_back(std::make_unique<holder_type>(std::move(exported)));
-        wire::memory m = static_cast<holder_type&>(*s.handles.back()).memory.description();
-        if (s.where == nullptr) make_segment(m.id, 0, where);
-        m.name = s.name;
-        s.device = on;
-        s.add(std::move(m), const_cast<std::byte*>(range.begin));
+    /// Memory of its own for a copy that `write(to)` makes and finishes. `place`: the host, or a device that `locate`
+    /// accepts. Returns its number.
+    template <class Write>
+    [[nodiscard]] std::uint32_t add_copy(std::size_t bytes, ferry::device place, stream_token on, Write write) {
+        ++copies_;
+        if (place.type == device_type::cpu) {
+            auto& s = add_segment(0, bytes);
+            auto const& made = add_data(s);
+            write(made.begin);
+            // mutant: ipc_sealed
+            static_cast<void>(session_->regions().prepare(*s.where, is_read_only_, how_.freeze));
+            return made.number;
+        }
+        if constexpr (handle_back_end<BackEnd>) {
+            auto memory = b_.allocate_exportable(place, bytes, on);
+            auto* const to = static_cast<std::byte*>(static_cast<void*>(memory.data()));
+            write(to);
+            return export_range({to, bytes, 0}, place, std::make_shared<decltype(memory)>(std::move(memory))).number;
+        }
+        return wire::no_memory;
     }
-    /// Ends the writes of a copy, and seals it if it is shared read-only.
-    void end_writes(bool is_read_only) {
-        // mutant: ipc_sealed
-        static_cast<void>(made_->session->regions().prepare(*made_->where, is_read_only, made_->is_frozen));
+    /// No memory, only a control page.
+    void add_none(ferry::device place) {
+        auto& s = add_segment(0, 0);
+        static_cast<void>(add(s, {.type = place.type, .id = s.id}, nullptr, place));
     }
-    /// Permits attaches.
-    [[nodiscard]] std::shared_ptr<share_state> finish(std::source_location where) {
-        auto& s = *made_;
-        s.session->add(made_);
-        if (s.is_frozen) freeze(s, where);
-        s.is_open = true;
-        return std::move(made_);
+    [[nodiscard]] bool is_empty() const noexcept { return states_.empty(); }
+    /// Exports no more than a slice of the only memory.
+    void narrow(wire::slice const& to) noexcept {
+        auto& only = states_[0]->memories[0];
+        only.begin += to.offset;
+        only.description.offset += to.offset;
+        only.description.length = to.length;
+    }
+
+    /// Permits attaches. Memory that is shared in place is kept by `owner`.
+    [[nodiscard]] std::shared_ptr<share_state> finish(std::variant<wire::tensor, wire::node> root,
+                                                      std::shared_ptr<void const> const& owner) {
+        auto& all = states_[0]->description;
+        all.from = me_;
+        all.root = std::move(root);
+        all.memories.resize(known_.size());
+        bool const is_all_copied = copied && copies_ == known_.size();
+        for (auto const& s : states_) {
+            for (auto const& m : s->memories) all.memories[m.number] = m.description;
+            if (!is_all_copied) s->owner = owner;
+        }
+        if (std::holds_alternative<wire::node>(all.root)) wire::check(all, where_);  // names may not be UTF-8
+        for (auto const& s : states_) {
+            session_->add(s);
+            if (s->is_frozen) freeze(*s, where_);
+            s->is_open = true;
+        }
+        auto first = states_[0];
+        first->bytes[0] = static_cast<std::int64_t>(first->memories[0].description.length);
+        first->copied = std::move(copied);
+        first->others.assign(states_.begin() + 1, states_.end());
+        states_.clear();
+        return first;
     }
 
    private:
-    /// Describes all data of the segment. Returns its first byte, null when it has none.
-    std::byte* add_data() {
-        auto& s = *made_;
-        auto const bytes = s.where->memory.size();
-        auto* const begin = bytes == 0 ? nullptr : s.where->memory.data();
-        s.add({.kind = wire::memory_kind::host_shared,
-               .id = s.where->id,
-               .allocation = bytes,
-               .length = bytes,
-               .name = s.name},
-              begin);
-        return begin;
+    /// A memory that is shared already. They are in a map, because the kernel maps each segment below the last one, so
+    /// that a sorted vector would insert each at the front.
+    struct known_memory {
+        std::byte* begin;
+        std::byte* end;
+        std::uint32_t number;
+        ferry::device place;
+    };
+
+    [[nodiscard]] bool exports(ferry::device place) const {
+        if constexpr (handle_back_end<BackEnd>) return b_.exports(place);
+        else return false;
+    }
+    [[noreturn]] FERRY_COLD void fail_no_handles(ferry::device place, message text) const {
+        text << ": the passed back end makes no handles for memory of " << ferry::name(place.type)
+             << (uses_cuda_streams(place.type) ? ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable"
+                                               : ": pass one that does, or share a copy on the host");
+        fail(errc::no_backend, share_api, text, where_);
+    }
+    [[nodiscard]] static bool take(known_memory const& known, std::byte const* begin, std::int64_t bytes,
+                                   ferry::device place, wire::slice& out) {
+        // A range of unknown size at the end of this allocation is in another one, which begins there.
+        bool const is_after = std::less<>{}(known.end, begin) || (begin == known.end && bytes < 0);
+        if (!is_same_device(known.place, place) || is_after) return false;
+        auto const room = static_cast<std::uint64_t>(known.end - begin);
+        auto const length = bytes < 0 ? room : static_cast<std::uint64_t>(bytes);
+        if (length > room) return false;
+        out = {known.number, static_cast<std::uint64_t>(begin - known.begin), length};
+        return true;
+    }
+    /// Memory of the host, when it lies in a segment whose name still leads there, or that has its file.
+    [[nodiscard]] known_memory const* find(byte_range const& range) {
+        auto found = session_->regions().find(range);
+        if (found == nullptr) return nullptr;
+        bool const is_read_only = is_read_only_ || found->mode == access_mode::read_only || found->memory.is_frozen();
+        if (!session_->regions().prepare(*found, is_read_only, how_.freeze)) return nullptr;
+        is_read_only_ = is_read_only;
+        auto& s = add_state(found->memory.file() >= 0 ? segment_kind::anonymous : segment_kind::named);
+        if (!session_->regions().link(*found, s.name)) {
+            states_.pop_back();
+            return nullptr;
+        }
+        s.where = std::move(found);
+        return &add_data(s);
+    }
+    /// Memory of a device, by a handle for its whole allocation. All memories of a device have one control page and one
+    /// event, which the first one exports. `copy` outlives the handle.
+    known_memory const& export_range(byte_range const& range, ferry::device place, std::shared_ptr<void const> copy)
+        requires handle_back_end<BackEnd>
+    {
+        if (how_.freeze)  // checked before other memory of the column is frozen, which cannot be undone
+            fail(errc::argument, share_api,
+                 message{"memory of "} << ferry::name(place.type) << " cannot be frozen: share a copy on the host",
+                 where_);
+        auto const found = std::ranges::find_if(
+            states_, [&](auto const& s) { return !s->handles.empty() && is_same_device(s->device, place); });
+        bool const is_first = found == states_.end();
+        auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};  // mutant: ipc_column_ready
+        auto exported = b_.export_memory(range, place, ready_on);
+        auto handle = std::make_unique<exporting_by<decltype(exported)>>(std::move(exported));
+        wire::memory m = handle->memory.description();
+        auto& s = is_first ? add_segment(m.id, 0) : **found;
+        if (copy != nullptr) s.copy = std::move(copy);
+        s.handles.push_back(std::move(handle));
+        auto* const begin = const_cast<std::byte*>(range.begin) - std::exchange(m.offset, 0);
+        m.length = m.allocation;
+        return add(s, std::move(m), begin, place);
     }
 
-    segment_name name_;
-    std::shared_ptr<share_state> made_;
-};
+    /// A state under a name of its own.
+    share_state& add_state(segment_kind kind) {
+        auto& s = *states_.emplace_back(std::make_shared<share_state>());
+        name_.id = fresh_id(share_api, where_);
+        name_.kind = kind;
+        s.session = session_;
+        s.name = to_string(name_);
+        s.id = name_.id;
+        s.process = process_mark::here();
+        s.is_read_only = is_read_only_;
+        s.is_frozen = how_.freeze;
+        return s;
+    }
+    /// A state in a new segment; 0 bytes: its control page alone. `allocation`: 0, or the ID of memory that has one.
+    share_state& add_segment(std::uint64_t allocation, std::size_t bytes) {
+        auto& s = add_state(session_->segments());
+        s.where = std::make_shared<region>(s.name, bytes, allocation != 0 ? allocation : s.id, where_);
+        session_->regions().add(s.where);
+        return s;
+    }
+    /// Describes all data of a segment.
+    known_memory const& add_data(share_state& s) {
+        auto const& r = *s.where;
+        auto const bytes = r.memory.size();
+        return add(s, {.kind = wire::memory_kind::host_shared, .id = r.id, .allocation = bytes, .length = bytes},
+                   bytes == 0 ? nullptr : r.memory.data(), cpu);
+    }
+    known_memory const& add(share_state& s, wire::memory m, std::byte* begin, ferry::device place) {
+        known_memory const known{begin, begin + m.length, static_cast<std::uint32_t>(known_.size()), place};
+        s.device = place;
+        m.name = s.name;
+        s.memories.push_back({std::move(m), begin, known.number});
+        return known_.emplace(begin, known)->second;
+    }
 
-/// The session's process, which may have forked since the last call; removes what dead processes left.
-[[nodiscard]] inline wire::origin begin_sharing(session_state& session, std::source_location where) {
-    auto const me = session.me(where);
-    session.sweep_once();  // mutant: ipc_sweep
-    session.collect({});
-    return me;
-}
+    share_options const& how_;
+    bool is_read_only_;
+    BackEnd& b_;
+    std::source_location where_;
+    std::shared_ptr<session_state> session_;
+    wire::origin me_;
+    segment_name name_;
+    std::vector<std::shared_ptr<share_state>> states_{};
+    std::multimap<std::byte const*, known_memory, std::less<>> known_{};  // by address
+    std::size_t copies_ = 0;                                              // number of memories with copies
+};
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

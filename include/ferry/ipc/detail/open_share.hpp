@@ -75,11 +75,6 @@ class attachment {
     stream_token on_;
 };
 
-[[nodiscard]] inline tensor_view view_of(wire::tensor const& t, void* data, ferry::device where) noexcept {
-    auto const strides = t.strides.empty() ? strides_view{} : strides_view{t.strides};
-    return {data, t.dtype, t.shape, strides, where, known(t.flags) & ~flags::is_copied};
-}
-
 [[noreturn]] FERRY_COLD inline void fail_gone(wire::memory const& m, char const* why, std::source_location where) {
     fail(errc::exporter_gone, attach_api,
          message{m.name.c_str()} << ": " << why << ": ask it, or its successor, for a new descriptor", where);
@@ -145,7 +140,7 @@ class opened_share {
 
     /// The first byte of the exported range of the group's i-th memory; null when there is none.
     [[nodiscard]] std::byte* begin(std::size_t i) const noexcept {
-        if (auto const* own = std::get_if<1>(&held_)) return (*own)->begins[i];
+        if (auto const* own = std::get_if<1>(&held_)) return (*own)->memories[i].begin;
         mapping_entry const& m = std::get<0>(held_).mapping();
         if (!m.foreign.empty()) return static_cast<std::byte*>(m.foreign[i]->data());
         return m.descriptions[i].length == 0 ? nullptr : m.where->memory.data() + m.descriptions[i].offset;
@@ -159,7 +154,7 @@ class opened_share {
     }
     [[nodiscard]] bool is_read_only() const noexcept {
         auto const* own = std::get_if<1>(&held_);
-        return own != nullptr && has((*own)->layout().flags, flags::read_only);
+        return own != nullptr && (*own)->is_read_only;
     }
 
    private:
@@ -169,8 +164,9 @@ class opened_share {
 /// Memory of this process and session: shares its owner.
 [[nodiscard]] inline opened_share alias(std::shared_ptr<share_state> s, wire::descriptor const& d, memory_group group,
                                         stream_token on, std::source_location where) {
-    bool const is_same =
-        std::ranges::equal(group, s->memories, {}, [&](std::uint32_t i) -> auto& { return d.memories[i]; });
+    bool const is_same = std::ranges::equal(
+        group, s->memories, {}, [&](std::uint32_t i) -> auto& { return d.memories[i]; },
+        &share_state::memory::description);
     if (!is_same)  // mutant: ipc_alias_memory
         fail(errc::bad_descriptor, attach_api, message{"its memory is not what was shared under this name"}, where);
     if (!s->is_open) fail_gone(d.memories[group[0]], "this process has closed it", where);
@@ -286,8 +282,7 @@ template <class BackEnd>
     auto* const begin = held.begin(0);
     auto const place = held.device(0, d.memories[0], how);
     auto const bits = held.is_read_only() ? flags::read_only : flags::none;
-    return make_managed(std::move(held), view_of(t, begin == nullptr ? nullptr : begin + t.byte_offset, place), bits,
-                        version::current, where);
+    return make_managed(std::move(held), view_of(t, begin, place), bits, version::current, where);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
