@@ -2,38 +2,22 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
-#include <ferry/base/stream_token.hpp>
-#include <ferry/ipc/detail/open_share.hpp>
-#include <ferry/ipc/handles.hpp>
-#include <ferry/ipc/session.hpp>
+#include <ferry/ipc/detail/open_group.hpp>
+#include <ferry/ipc/options.hpp>
+#include <ferry/ipc/range.hpp>
 #include <ferry/space/back_end.hpp>
+#include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
+#include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>
 
-#include <optional>
+#include <cstdint>
 #include <source_location>
-#include <span>
 #include <type_traits>
+#include <utility>
+#include <variant>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
-
-/// Options of `attach` and `attach_column`. An aggregate whose order of members is frozen.
-struct attach_options {
-    /// Session that caches the mapping; borrowed. Null: the mapping is made for this tensor alone.
-    ipc::session* session = nullptr;
-    /// Stream on which the data will be used. It waits for the work that the exporter queued, and when the tensor is
-    /// dropped an event on it is passed to the exporter. Without a stream the host waits, and no work that uses the
-    /// tensor may be pending when it is dropped. A tensor dropped while its stream is captured counts as read until
-    /// this process ends, because the time at which a graph runs is unknown.
-    stream_token stream{};
-    /// Device on which to open device memory; empty: the device of the exporter, found by its UUID. Memory of a CUDA
-    /// pool stays on its device, and this device gets access to it.
-    std::optional<ferry::device> device{};
-    /// File descriptors received with the descriptor, one for each of its memories, -1 where none is needed: the file
-    /// of a CUDA pool, or `shared::file` of an anonymous segment. If both are needed, `shared::files` follow the files
-    /// of all memories. Borrowed during the call.
-    std::span<int const> files{};
-};
 
 /// Attaches a tensor that another process of this user shares, without a copy.
 ///
@@ -64,8 +48,22 @@ template <class BackEnd = host_back_end const&>
 [[nodiscard]] managed_tensor attach(wire::descriptor const& from, attach_options const& options = {},
                                     BackEnd&& b = host_only,
                                     std::source_location where = std::source_location::current()) {
-    return detail::open_share(from, detail::session_access::state(options.session), options.stream,
-                              {options.device, options.files}, b, where);
+    wire::check(from, where);
+    auto const* const t = std::get_if<wire::tensor>(&from.root);
+    if (t == nullptr)
+        detail::fail(errc::argument, detail::attach_api,
+                     message{"the descriptor is a column's, not a tensor's: call ferry::ipc::attach_column"}, where);
+    if (from.memories.size() != 1 || t->memory != 0)
+        detail::fail(
+            errc::bad_descriptor, detail::attach_api,
+            message{"a tensor lies in one memory, and the descriptor has "} << std::uint64_t{from.memories.size()},
+            where);
+    std::uint32_t const only = 0;
+    detail::memory_range found;
+    detail::attach_call call{from, options, has(t->flags, flags::read_only), where};
+    auto held = detail::open_group(call, {&only, 1}, b, [&](auto, auto const& memory) { found = memory; });
+    return make_managed(std::move(held), detail::view_of(*t, found.begin, found.device),
+                        found.is_read_only ? flags::read_only : flags::none, version::current, where);
 }
 
 /// Overload with default options.

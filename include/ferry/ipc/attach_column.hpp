@@ -8,8 +8,9 @@
 #include <ferry/column/type.hpp>
 #include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/detail/column_nodes.hpp>
-#include <ferry/ipc/detail/open_share.hpp>
-#include <ferry/ipc/session.hpp>
+#include <ferry/ipc/detail/open_group.hpp>
+#include <ferry/ipc/options.hpp>
+#include <ferry/ipc/range.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>
@@ -54,43 +55,6 @@ inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail
     fail(e.code(), e.api(), name << ": " << e.text(), e.where());
 }
 
-/// All memories of a descriptor.
-class opened_memories {
-   public:
-    template <class BackEnd>
-    void open(wire::descriptor const& d, std::shared_ptr<session_state> const& session, stream_token on,
-              opening_place how, BackEnd& b, std::source_location where) {
-        std::vector<std::uint32_t> order(d.memories.size());
-        std::iota(order.begin(), order.end(), 0U);
-        auto const name = [&](std::uint32_t i) -> auto& { return d.memories[i].name; };
-        std::ranges::sort(order, [&](auto one, auto other) {
-            int const difference = name(one).compare(name(other));
-            return difference != 0 ? difference < 0 : one < other;
-        });
-        ranges_.resize(order.size());
-        std::uint32_t tried = 0;
-        how.tried = &tried;
-        for (auto at = order.begin(); at != order.end();) {
-            auto const end = std::ranges::find_if(at, order.end(), [&](auto i) { return name(i) != name(*at); });
-            try {
-                groups_.push_back(open_group(d, {at, end}, true, session, on, how, b, where));
-            } catch (error const& e) {
-                fail_at_buffer(e, std::get<wire::node>(d.root), tried);
-            }
-            auto const& one = groups_.back();
-            for (std::size_t i = 0; at != end; ++i, ++at) {
-                auto const& m = d.memories[*at];
-                ranges_[*at] = {one.begin(i), static_cast<std::size_t>(m.length), one.device(i, m, how)};
-            }
-        }
-    }
-    [[nodiscard]] std::span<memory_range const> ranges() const noexcept { return ranges_; }
-
-   private:
-    std::vector<opened_share> groups_{};
-    std::vector<memory_range> ranges_{};
-};
-
 }  // namespace detail
 
 /// Attaches a column that another process of this user shares, without a copy.
@@ -124,10 +88,26 @@ template <class BackEnd = host_back_end const&>
     if (from.memories.empty())
         ferry::detail::fail(errc::bad_descriptor, api,
                             message{"a column lies in a memory, and the descriptor has none"}, where);
-    auto held = std::make_shared<detail::opened_memories>();
-    held->open(from, detail::session_access::state(options.session), options.stream, {options.device, options.files}, b,
-               where);
-    auto const ranges = held->ranges();
+    // Memories of one name are opened together.
+    auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
+    std::vector<std::uint32_t> order(from.memories.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::ranges::sort(order, [&](auto one, auto other) {
+        int const difference = name(one).compare(name(other));
+        return difference != 0 ? difference < 0 : one < other;
+    });
+    auto held = std::make_shared<std::vector<detail::opened_group>>();
+    std::vector<detail::memory_range> ranges(order.size());
+    detail::attach_call call{from, options, true, where};
+    try {
+        for (auto at = order.begin(); at != order.end();) {
+            auto const end = std::ranges::find_if(at, order.end(), [&](auto i) { return name(i) != name(*at); });
+            held->push_back(detail::open_group(call, {at, end}, b, [&](auto i, auto const& m) { ranges[i] = m; }));
+            at = end;
+        }
+    } catch (error const& e) {
+        detail::fail_at_buffer(e, *node, call.tried);
+    }
     return detail::column_of(*node, ranges, std::move(held), api, where);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/checked.hpp>
+#include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/tensor/view.hpp>
 
@@ -13,8 +14,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// The smallest range of bytes that contains all elements of a tensor, for strides of any sign. Borrows the memory.
 struct byte_range {
     std::byte const* begin = nullptr;  ///< null when the tensor is empty
-    std::size_t length = 0;      ///< bytes
-    std::int64_t first = 0;      ///< bytes from `begin` to element 0
+    std::size_t length = 0;            ///< bytes
+    std::int64_t first = 0;            ///< bytes from `begin` to element 0
 
     friend constexpr bool operator==(byte_range const&, byte_range const&) = default;
 };
@@ -36,4 +37,15 @@ struct byte_range {
     return {static_cast<std::byte const*>(v.data()) + below, static_cast<std::size_t>(above - below), -below};
 }
 
+namespace detail {
+
+/// The exported range of a memory in this process; null: it is empty.
+struct memory_range {
+    std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    ferry::device device{};
+    bool is_read_only = false;
+};
+
+}  // namespace detail
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

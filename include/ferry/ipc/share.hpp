@@ -7,8 +7,8 @@
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/ipc/detail/new_share.hpp>
+#include <ferry/ipc/options.hpp>
 #include <ferry/ipc/range.hpp>
-#include <ferry/ipc/share_options.hpp>
 #include <ferry/ipc/shared.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy.hpp>

@@ -5,6 +5,7 @@
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/tree.hpp>
 #include <ferry/column/view.hpp>
+#include <ferry/ipc/range.hpp>
 #include <ferry/wire/descriptor.hpp>
 #include <ferry/wire/detail/place.hpp>
 
@@ -20,13 +21,6 @@
 #include <vector>  // as many as data buffers
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
-
-/// The exported range of a memory in this process.
-struct memory_range {
-    std::byte const* begin = nullptr;
-    std::size_t bytes = 0;
-    ferry::device device{};
-};
 
 /// What keeps a column, with the lengths of data buffers of view types on the host. These do not travel: Arrow's
 /// producers make them for each export, and the slices tell them.

@@ -4,11 +4,12 @@
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/path.hpp>
+#include <ferry/column/detail/staged_bytes.hpp>
 #include <ferry/column/detail/used_bytes.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/column/view.hpp>
 #include <ferry/ipc/detail/new_share.hpp>
-#include <ferry/ipc/share_options.hpp>
+#include <ferry/ipc/options.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/detail/operations.hpp>
 

@@ -4,9 +4,9 @@
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
 #include <ferry/ipc/handles.hpp>
+#include <ferry/ipc/options.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/ipc/session.hpp>
-#include <ferry/ipc/share_options.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>

@@ -3,7 +3,7 @@
 
 #include <ferry/ipc/detail/region.hpp>
 #include <ferry/ipc/handles.hpp>
-#include <ferry/ipc/share_options.hpp>
+#include <ferry/ipc/options.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <array>

@@ -1,10 +1,13 @@
-// ferry: share_options and share_copies: how memory is shared, and what had to be copied.
+// ferry: options of share and attach, and the copies that a share made.
 #pragma once
 
+#include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/request.hpp>
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>  // paths of buffers are made
 #include <vector>  // as above
 
@@ -25,6 +28,24 @@ struct share_options {
     /// it any more, and `session::sealed` is true in importers. Memory that is pinned (cudaHostRegister, a transfer) is
     /// not frozen; if it has been shared read-only before, this process cannot write it after the attempt either.
     bool freeze = false;
+};
+
+/// Options of `attach` and `attach_column`. An aggregate whose order of members is frozen.
+struct attach_options {
+    /// Session that caches the mapping; borrowed. Null: the mapping is made for this tensor alone.
+    ipc::session* session = nullptr;
+    /// Stream on which the data will be used. It waits for the work that the exporter queued, and when the tensor is
+    /// dropped an event on it is passed to the exporter. Without a stream the host waits, and no work that uses the
+    /// tensor may be pending when it is dropped. A tensor dropped while its stream is captured counts as read until
+    /// this process ends, because the time at which a graph runs is unknown.
+    stream_token stream{};
+    /// Device on which to open device memory; empty: the device of the exporter, found by its UUID. Memory of a CUDA
+    /// pool stays on its device, and this device gets access to it.
+    std::optional<ferry::device> device{};
+    /// File descriptors received with the descriptor, one for each of its memories, -1 where none is needed: the file
+    /// of a CUDA pool, or `shared::file` of an anonymous segment. If both are needed, `shared::files` follow the files
+    /// of all memories. Borrowed during the call.
+    std::span<int const> files{};
 };
 
 /// The copies that `share` made.

@@ -1,0 +1,244 @@
+// ferry: opens memories of a descriptor: an alias, a mapping that is there already, or a new one.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/ipc/detail/session_state.hpp>
+#include <ferry/ipc/handles.hpp>
+#include <ferry/ipc/options.hpp>
+#include <ferry/ipc/range.hpp>
+#include <ferry/ipc/session.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/wire/descriptor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>  // see region.hpp
+#include <source_location>
+#include <span>
+#include <string>  // see region.hpp
+#include <utility>
+#include <variant>
+
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+
+inline constexpr char const* attach_api = "ferry::ipc::attach";
+
+/// A tensor's hold on a mapping.
+class attachment {
+   public:
+    attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, stream_token on) noexcept
+        : session_{std::move(session)}, mapping_{mapping}, on_{on} {
+        if (mapping_->process.is_here()) mapping_->add_reader();
+    }
+    attachment(attachment&& other) noexcept = default;
+    attachment& operator=(attachment&&) = delete;
+    ~attachment() {
+        if (session_ == nullptr) return;
+        if (mapping_->process.is_here()) {  // mutant: ipc_fork_place
+            // mutant: ipc_done_announced
+            if (!announce_done()) {  // counted as read, and mapped, until this process ends
+                std::lock_guard const lock{mapping_->recording};
+                mapping_->kept_by = std::move(session_);  // mutant: ipc_captured_kept
+                return;
+            }
+            // The child has the place as well, and this process will not use it again.
+            if (!mapping_->is_inherited()) mapping_->drop_reader();
+        }
+        session_->imports().release(mapping_);
+    }
+
+   private:
+    /// Called before the reader is subtracted, so that an exporter that sees no reader sees the event. False when the
+    /// completion of the queued work cannot be determined.
+    [[nodiscard]] bool announce_done() noexcept {
+        if (mapping_->foreign.empty() || !on_.names_stream()) return true;
+        try {
+            std::lock_guard const lock{mapping_->recording};
+            event_handle done;
+            auto& first = *mapping_->foreign[0];  // its event marks the work that uses any of the memories
+            // mutant: ipc_done_device
+            auto const on = on_.on_device(first.device());  // every device has default streams of its own
+            if (first.record_done(on, done)) mapping_->control().announce(mapping_->place, done);
+        } catch (error const& e) {
+            return e.code() != errc::capturing;
+        } catch (...) {  // a device that is lost runs nothing any more
+        }
+        return true;
+    }
+
+    std::shared_ptr<session_state> session_;  // null when moved from
+    import_cache::handle mapping_;
+    stream_token on_;
+};
+
+inline constexpr char const* gone = "its exporter has closed it, or is gone";
+
+[[noreturn]] FERRY_COLD inline void fail_gone(wire::memory const& m, char const* why, std::source_location where) {
+    fail(errc::exporter_gone, attach_api,
+         message{m.name.c_str()} << ": " << why << ": ask it, or its successor, for a new descriptor", where);
+}
+
+/// The numbers of a descriptor's memories that have one name, and thus one control page.
+using memory_group = std::span<std::uint32_t const>;
+
+/// One call of `attach` or `attach_column`.
+struct attach_call {
+    wire::descriptor const& from;
+    attach_options const& how;
+    bool is_read_only;
+    std::source_location where;
+    std::shared_ptr<session_state> session = session_access::state(how.session);
+    wire::origin me = session->me(where);
+    std::uint32_t tried = 0;  // the number of the memory that is being opened
+
+    [[nodiscard]] int file(std::size_t i) const noexcept { return i < how.files.size() ? how.files[i] : -1; }
+    /// The file of the segment of a group. If there are more files than memories, those of segments come last. Of the
+    /// others, that of a pool's memory is the file of the pool.
+    [[nodiscard]] int segment_of(memory_group group) const noexcept {
+        auto const count = from.memories.size();
+        bool const is_last = how.files.size() > count || from.memories[group[0]].kind == wire::memory_kind::cuda_pool;
+        return file((is_last ? count : 0) + group[0]);
+    }
+};
+
+/// Refuses a descriptor that cannot be of a share here: what wire::check cannot know.
+inline segment_name check_origin(attach_call const& call, wire::memory const& m) {
+    auto const name = parse_segment_name(m.name);
+    if (!name)
+        fail(errc::bad_descriptor, attach_api,
+             message{"memories[0].name is `"} << m.name.c_str() << "`, which is not the name of a segment", call.where);
+    if (name->uid != ::geteuid())
+        fail(errc::permission, attach_api,
+             message{"user "} << name->uid << " shares this, and this process runs as " << std::uint64_t{::geteuid()}
+                              << ": share and attach as one user",
+             call.where);
+    if (call.from.from.boot_id != call.me.boot_id)
+        fail_gone(m, "it was shared on another machine, or before this one was started", call.where);
+    return *name;
+}
+
+/// Opens a handle, and tries again without unused mappings when one of them may have caused the failure.
+template <class Open>
+[[nodiscard]] auto open_again(session_state& session, Open open) {
+    try {
+        return open();
+    } catch (error const& e) {
+        bool const may_help = e.code() == errc::already_mapped || e.code() == errc::out_of_memory;
+        if (!may_help || session.imports().unused() == 0) throw;
+    }
+    session.imports().trim();  // mutant: ipc_open_again
+    return open();
+}
+
+/// Maps, or opens, the memories of a group.
+template <class BackEnd>
+void open_import(mapping_entry& made, attach_call& call, memory_group group, segment_name const& name, BackEnd& b) {
+    auto const& first = call.from.memories[group[0]];
+    auto const mode = call.is_read_only ? access_mode::read_only : access_mode::read_write;
+    auto const bytes = first.kind == wire::memory_kind::host_shared ? first.allocation : 0;
+    made.share = name.id;
+    made.process = process_mark::here();
+    made.where = std::make_shared<region>(
+        segment::open(first.name, bytes, first.id, mode, call.segment_of(group), call.where), first.id, mode);
+    call.session->regions().add(made.where);
+    made.where->shared_as = region::use::imported;
+    if (made.where->memory.is_sealed()) made.begin_reading();
+    else made.place = made.control().enter(made.where->memory.locks());
+    if (made.place == -1)
+        fail(errc::out_of_memory, attach_api, message{"the kernel has no memory for a lock"}, call.where);
+    if (!made.is_attachable()) fail_gone(first, gone, call.where);
+    for (auto const i : group) {
+        call.tried = i;
+        auto const& m = call.from.memories[i];
+        made.descriptions.push_back(m);
+        if (m.kind == wire::memory_kind::host_shared || m.kind == wire::memory_kind::none) {
+            if (group.size() == 1) return;
+            fail(errc::bad_descriptor, attach_api,
+                 message{"several memories have the name "} << m.name.c_str() << ", and one is of kind "
+                                                            << wire::name(m.kind) << ", which has a name of its own",
+                 call.where);
+        }
+        if constexpr (handle_back_end<BackEnd>) {
+            if (b.opens(m)) {
+                auto opened =
+                    open_again(*call.session, [&] { return b.open_memory(m, opening{call.how.device, call.file(i)}); });
+                made.foreign.push_back(std::make_unique<opened_by<decltype(opened)>>(std::move(opened)));
+                continue;
+            }
+        }
+        message text{"the passed back end opens no memory of kind "};
+        text << wire::name(m.kind);
+        if (uses_cuda_streams(m.type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
+        fail(errc::no_backend, attach_api, text, call.where);
+    }
+}
+
+/// Whether the same bytes are meant. The handles and events of one memory may differ.
+[[nodiscard]] inline bool is_same_range(wire::memory const& a, wire::memory const& b) noexcept {
+    return a.id == b.id && a.allocation == b.allocation && a.kind == b.kind && a.offset == b.offset &&
+           a.length == b.length;
+}
+
+/// What keeps the memories of a group: a hold on a mapping, or a share of this process and session.
+using opened_group = std::variant<attachment, std::shared_ptr<share_state>>;
+
+/// Opens the memories of a group of a checked descriptor. Calls `note(number, memory_range)` for each.
+template <class BackEnd, class Note>
+[[nodiscard]] opened_group open_group(attach_call& call, memory_group group, BackEnd& b, Note note) {
+    call.tried = group[0];
+    auto const& how = call.how;
+    auto const memory = [&](std::uint32_t i) -> auto& { return call.from.memories[i]; };
+    auto const& first = memory(group[0]);
+    auto const name = check_origin(call, first);
+    if (auto own = call.session->find(name.id)) {
+        bool const is_same = std::ranges::equal(group, own->memories, {}, memory, &share_state::memory::description);
+        if (!is_same)  // mutant: ipc_alias_memory
+            fail(errc::bad_descriptor, attach_api, message{"its memory is not what was shared under this name"},
+                 call.where);
+        if (!own->is_open) fail_gone(first, "this process has closed it", call.where);
+        // mutant: ipc_alias_ready
+        for (auto const& handle : own->handles) handle->wait_ready(how.stream.on_device(own->device));
+        for (std::size_t i = 0; i < group.size(); ++i)
+            note(group[i],
+                 memory_range{own->memories[i].begin, memory(group[i]).length, own->device, own->is_read_only});
+        return own;
+    }
+    bool const is_here = call.from.from.pid == call.me.pid && call.from.from.pid_namespace == call.me.pid_namespace;
+    if (is_here && first.kind != wire::memory_kind::host_shared && first.kind != wire::memory_kind::none) {
+        if (!segment::open(first.name, 0, first.id, access_mode::read_write, call.segment_of(group), call.where)
+                 .is_open(name.id))
+            fail_gone(first, "this process has closed it", call.where);
+        fail(
+            errc::same_process, attach_api,
+            message{
+                "this process shares the memory itself, and handles open in other processes only: pass the session that shared it"},
+            call.where);
+    }
+
+    message key{first.name.c_str()};
+    key << (call.is_read_only ? 'r' : 'w');
+    if (how.device) key << int{static_cast<int>(how.device->type)} << ':' << how.device->id;
+    auto const mapping = call.session->imports().acquire(
+        key.c_str(), [&](mapping_entry& made) { open_import(made, call, group, name, b); });
+    attachment hold{call.session, mapping, how.stream};
+    if (!mapping->is_attachable()) fail_gone(first, gone, call.where);
+    if (!std::ranges::equal(group, mapping->descriptions, is_same_range, memory))
+        fail(errc::bad_descriptor, attach_api, message{"its memory is not what is mapped under this name"}, call.where);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+        auto const& m = memory(group[i]);
+        memory_range found{nullptr, m.length, how.device && how.device->type == m.type ? *how.device : m.type};
+        if (!mapping->foreign.empty()) {
+            opened& one = *mapping->foreign[i];
+            found.begin = static_cast<std::byte*>(one.data());
+            found.device = one.device();
+            one.wait_ready(m, how.stream.on_device(found.device));  // mutant: ipc_ready
+        } else if (m.length != 0) {
+            found.begin = mapping->where->memory.data() + m.offset;
+        }
+        note(group[i], found);
+    }
+    return hold;
+}
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
