@@ -5,12 +5,11 @@
 #include <ferry/base/result.hpp>
 #include <ferry/column/detail/value_reader.hpp>
 #include <ferry/column/view.hpp>
+#include <ferry/tensor/detail/view_iterator.hpp>
 
-#include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>  // shared ownership of the column
 #include <optional>
 #include <source_location>
@@ -29,6 +28,19 @@ concept column_value =
         { detail::value_reader<T>::accepts(t) } -> std::same_as<bool>;
         { r.read(i, to) } -> std::same_as<T>;
     };
+
+namespace detail {
+/// The items of column_values, for its iterator.
+template <class Values>
+struct items_of {
+    using value_type = typename Values::value_type;
+    using reference = value_type;
+
+    Values const* values = nullptr;
+
+    [[nodiscard]] reference operator()(std::int64_t i) const { return (*values)[i]; }
+};
+}  // namespace detail
 
 /// The items of a column in host memory: a random-access range of std::optional<T>, empty for nulls. Made from a column
 /// it keeps the memory alive; made from a view it does not. The items of a dictionary-encoded column are the values of
@@ -104,38 +116,9 @@ class column_values {
 
 #if FERRY_HAS_EXCEPTIONS
     /// Random-access iterator, which reads the item when it is dereferenced.
-    class iterator {
-       public:
-        using iterator_concept = std::random_access_iterator_tag;
-        using iterator_category = std::input_iterator_tag;  // whose reference may be a value
-        using value_type = std::optional<T>;
-        using difference_type = std::int64_t;
-        using pointer = void;
-        using reference = std::optional<T>;
-
-        iterator() = default;
-        iterator(column_values const& of, std::int64_t i) noexcept : of_{&of}, i_{i} {}
-        [[nodiscard]] reference operator*() const { return (*of_)[i_]; }
-        [[nodiscard]] reference operator[](difference_type n) const { return (*of_)[i_ + n]; }
-        iterator& operator++() noexcept { return ++i_, *this; }
-        iterator operator++(int) noexcept { return {*of_, i_++}; }
-        iterator& operator--() noexcept { return --i_, *this; }
-        iterator operator--(int) noexcept { return {*of_, i_--}; }
-        iterator& operator+=(difference_type n) noexcept { return i_ += n, *this; }
-        iterator& operator-=(difference_type n) noexcept { return i_ -= n, *this; }
-        friend iterator operator+(iterator a, difference_type n) noexcept { return a += n; }
-        friend iterator operator+(difference_type n, iterator a) noexcept { return a += n; }
-        friend iterator operator-(iterator a, difference_type n) noexcept { return a -= n; }
-        friend difference_type operator-(iterator const& a, iterator const& b) noexcept { return a.i_ - b.i_; }
-        friend bool operator==(iterator const& a, iterator const& b) noexcept { return a.i_ == b.i_; }
-        friend auto operator<=>(iterator const& a, iterator const& b) noexcept { return a.i_ <=> b.i_; }
-
-       private:
-        column_values const* of_ = nullptr;
-        std::int64_t i_ = 0;
-    };
-    [[nodiscard]] iterator begin() const noexcept { return {*this, 0}; }
-    [[nodiscard]] iterator end() const noexcept { return {*this, size()}; }
+    using iterator = detail::view_iterator<detail::items_of<column_values>>;
+    [[nodiscard]] iterator begin() const noexcept { return {{this}, 0}; }
+    [[nodiscard]] iterator end() const noexcept { return {{this}, size()}; }
 #endif
 
    private:

@@ -1,10 +1,11 @@
-// ferry: the iterator of typed views whose elements are not adjacent.
+// ferry: the iterator of typed views whose elements are not adjacent, and of the items of columns.
 #pragma once
 
 #include <ferry/config.hpp>
 
 #include <compare>
 #include <cstdint>
+#include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
@@ -20,8 +21,10 @@ class view_iterator {
     constexpr view_iterator() = default;
     constexpr view_iterator(View const& v, std::int64_t index) noexcept : view_{v}, index_{index} {}
 
-    [[nodiscard]] constexpr reference operator*() const noexcept { return view_(index_); }
-    [[nodiscard]] constexpr reference operator[](std::int64_t n) const noexcept { return view_(index_ + n); }
+    [[nodiscard]] constexpr reference operator*() const noexcept(is_nothrow) { return view_(index_); }
+    [[nodiscard]] constexpr reference operator[](std::int64_t n) const noexcept(is_nothrow) {
+        return view_(index_ + n);
+    }
 
     constexpr view_iterator& operator+=(std::int64_t n) noexcept {
         index_ += n;
@@ -54,6 +57,8 @@ class view_iterator {
     }
 
    private:
+    static constexpr bool is_nothrow = noexcept(std::declval<View const&>()(std::int64_t{}));
+
     View view_;
     std::int64_t index_ = 0;
 };
