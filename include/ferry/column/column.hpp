@@ -36,11 +36,9 @@ class column : public column_interface<column> {
     column(column const&) = default;
     column(column&& other) noexcept
         : owner_{std::move(other.owner_)}, view_{std::exchange(other.view_, column_view{})} {}
-    column& operator=(column const&) = default;
-    column& operator=(column&& other) noexcept {
-        column taken{std::move(other)};
-        owner_.swap(taken.owner_);
-        std::swap(view_, taken.view_);
+    column& operator=(column other) noexcept {
+        owner_.swap(other.owner_);
+        std::swap(view_, other.view_);
         return *this;
     }
     ~column() = default;
