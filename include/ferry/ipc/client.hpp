@@ -63,8 +63,7 @@ class client {
     ///                its server runs as a user that is not trusted
     explicit client(std::string_view name, client_options options = {})
         : timeout_{std::clamp(options.timeout, milliseconds{0}, milliseconds{std::chrono::years{1}})},
-          socket_{socket::make(api)},
-          process_{process_mark::here()} {
+          socket_{socket::make(api)} {
         auto const to = socket::address(socket_path(name), api);
         auto const until = clock::now() + timeout_;
         int failed = 0;
@@ -298,7 +297,7 @@ class client {
 
     milliseconds timeout_;
     unique_fd socket_, exporter_;
-    process_mark process_;
+    process_mark process_ = process_mark::here();
     protocol::importer machine_;
     std::deque<std::vector<std::byte>> outbox_;
     std::vector<unique_fd> fds_;                             // of the last grant

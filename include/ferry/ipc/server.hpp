@@ -36,7 +36,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// Options of a server: the permitted users, and limits.
 struct server_options {
     std::vector<uid_t> allow{};  ///< user IDs that may attach; empty: that of this process. Applies to root as well
-    mode_t mode = 0600;          ///< of the socket; 0660 admits its group, which must have access to the directory
+    mode_t mode =
+        0600;  ///< of the socket; 0660 admits the users of its group that `allow` names and the directory admits
     exporter_limits limits{};
 };
 
@@ -51,18 +52,16 @@ class server {
     /// Longest wait of `close`.
     static constexpr milliseconds longest_close{2000};
 
-    /// Creates the socket and listens.
+    /// Creates the directory with mode 0700 if it is missing, removes the socket of an exporter that was killed, and
+    /// listens.
     /// \param name     path of the socket, or a bare name in `socket_directory()`
     /// \param options  permitted users, mode of the socket, and limits
-    /// \throws error  errors of `listener`; errc::out_of_memory: no file descriptors
+    /// \throws error  errc::permission: the directory belongs to another user, others may write to it, or another
+    ///                process keeps it locked for 2 s; errc::argument: a path that is too long or in use, or a mode
+    ///                that admits other users; errc::out_of_memory: no file descriptors
     explicit server(std::string_view name, server_options options = {})
-        : allow_{std::move(options.allow)},
-          machine_{options.limits},
-          listener_{socket_path(name), options.mode},
-          process_{process_mark::here()} {
+        : allow_{std::move(options.allow)}, machine_{options.limits}, listener_{socket_path(name), options.mode} {
         if (allow_.empty()) allow_.push_back(::geteuid());
-        wake_ = unique_fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-        reserve_ = spare();
         if (!wake_ || !reserve_) fail_system("ferry::ipc::server", "eventfd");
     }
     server(server const&) = delete;
@@ -84,16 +83,14 @@ class server {
                           std::span<int const> fds = {}) {
         constexpr auto api = "ferry::ipc::publish";
         if (fds.size() > protocol::max_fds)
-            ferry::detail::fail(errc::argument, api,
-                                ferry::message{} << std::uint64_t{fds.size()} << " file descriptors, and a grant has "
-                                                 << int{protocol::max_fds}
-                                                 << ": compact a column first, so that it is one memory");
+            detail::fail(errc::argument, api,
+                         message{} << std::uint64_t{fds.size()} << " file descriptors, and a grant has "
+                                   << int{protocol::max_fds} << ": compact a column first, so that it is one memory");
         if (auto const none = std::ranges::find_if(fds, [](int fd) { return fd < 0; }); none != fds.end())
-            ferry::detail::fail(errc::argument, api,
-                                ferry::message{}
-                                    << "fds[" << std::int64_t{none - fds.begin()} << "] is " << *none
-                                    << ", and only open file descriptors are sent: for a memory that needs none, pass "
-                                       "that of another memory, which importers ignore");
+            detail::fail(errc::argument, api,
+                         message{"fds["} << std::int64_t{none - fds.begin()} << "] is " << *none
+                                         << ", and only open file descriptors are sent: for a memory that needs none, "
+                                            "pass that of another memory, which importers ignore");
         std::lock_guard const lock{mutex_};
         // While importers hold the buffer its file descriptors are kept, so that a frame of a stream needs no dup and
         // no close.
@@ -186,11 +183,8 @@ class server {
         if (thread_ || machine_.is_closed()) return;
         stop_ = false;
         thread_ = std::make_unique<std::thread>([this] {
-            for (;;) {
-                {
-                    std::lock_guard const stopping{mutex_};
-                    if (stop_) return;
-                }
+            for (std::unique_lock stopping{mutex_}; !stop_; stopping.lock()) {
+                stopping.unlock();
                 try {
                     turn(milliseconds{60'000});
                 } catch (std::bad_alloc const&) {  // the next turn repeats what is left
@@ -210,7 +204,7 @@ class server {
             return true;
         }
         // mutant: ipc_close_bounded
-        auto const until = std::chrono::steady_clock::now() + std::clamp(grace, milliseconds{0}, longest_close);
+        auto const until = clock::now() + std::clamp(grace, milliseconds{0}, longest_close);
         try {
             std::unique_lock lock{mutex_};
             bool const first = !machine_.is_closed();
@@ -219,14 +213,13 @@ class server {
             carry_out();
             wake();
             // mutant: ipc_close_waits
-            while (first && !machine_.is_idle() && std::chrono::steady_clock::now() < until) {
+            while (first && !machine_.is_idle() && clock::now() < until) {
                 if (thread_) {
                     happened_->wait_until(lock, until, [&] { return machine_.is_idle(); });
                     continue;
                 }
-                auto const left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
                 lock.unlock();
-                turn(left);
+                turn(std::chrono::ceil<milliseconds>(until - clock::now()));
                 lock.lock();
             }
             end_thread(lock);
@@ -241,6 +234,16 @@ class server {
     }
 
    private:
+    using clock = std::chrono::steady_clock;
+    struct outgoing {
+        std::vector<std::byte> bytes;
+        std::uint64_t fds_of;  // 0: none
+    };
+    struct connection {
+        unique_fd socket, process;
+        std::deque<outgoing> outbox{};
+    };
+
     void end_thread(std::unique_lock<std::mutex>& lock) noexcept {
         stop_ = true;
         wake();
@@ -249,25 +252,11 @@ class server {
         if (ending) ending->join();
         lock.lock();
     }
-    struct outgoing {
-        std::vector<std::byte> bytes;
-        std::uint64_t fds_of;  // 0: none
-    };
-    struct connection {
-        unique_fd socket;
-        unique_fd process;
-        std::deque<outgoing> outbox;
-    };
-
     static instant now() noexcept {
-        return static_cast<instant>(
-            std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+        return static_cast<instant>(std::chrono::duration_cast<milliseconds>(clock::now().time_since_epoch()).count());
     }
     static unique_fd spare() noexcept { return unique_fd{::open("/dev/null", O_RDONLY | O_CLOEXEC)}; }
-    void wake() noexcept {
-        std::uint64_t const one = 1;
-        static_cast<void>(::write(wake_.get(), &one, sizeof one) == sizeof one);
-    }
+    void wake() noexcept { ::eventfd_write(wake_.get(), 1); }
 
     /// Waits once, and processes what is ready. One thread at a time.
     void turn(milliseconds timeout) {
@@ -292,9 +281,8 @@ class server {
         if (ready < 0 && errno != EINTR) ::poll(nullptr, 0, 10);
         std::lock_guard const lock{mutex_};
         if (ready > 0) {
-            std::uint64_t drained = 0;
-            if (fds_to_poll_[0].revents != 0)
-                static_cast<void>(::read(wake_.get(), &drained, sizeof drained) == sizeof drained);
+            eventfd_t drained = 0;
+            if (fds_to_poll_[0].revents != 0) ::eventfd_read(wake_.get(), &drained);
             for (std::size_t i = 0; i < ids_.size(); ++i) {
                 if (fds_to_poll_[2 + 2 * i].revents != 0) talk(ids_[i]);
                 if (fds_to_poll_[3 + 2 * i].revents != 0) exited(ids_[i]);  // mutant: ipc_exit_seen
@@ -304,16 +292,17 @@ class server {
         machine_.tick(now());
         carry_out();
     }
+    unique_fd accept() const noexcept {
+        return unique_fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    }
     void admit() {
         if (listener_.get() < 0) return;
         for (int i = 0; i < 16; ++i) {
-            unique_fd fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+            auto fd = accept();
             // mutant: ipc_reserve
             if (!fd && (errno == EMFILE || errno == ENFILE)) {  // or the listener stays readable and the loop spins
                 reserve_ = unique_fd{};
-                fd = unique_fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-                if (fd) turn_away(fd, reason::too_many);
-                fd = unique_fd{};
+                if (auto const late = accept()) turn_away(late, reason::too_many);
                 reserve_ = spare();
                 return;
             }
@@ -325,7 +314,7 @@ class server {
                 } else {
                     // The connection first: without one, the end of an importer would not be detected.
                     auto const id = next_id_++;
-                    auto& c = connections_[id] = connection{std::move(fd), std::move(peer.process), {}};
+                    auto& c = connections_[id] = connection{std::move(fd), std::move(peer.process)};
                     if (!machine_.joined(id, peer.uid == ::geteuid(), now()))
                         turn_away(c.socket, machine_.is_closed() ? reason::closed : reason::too_many);
                 }
@@ -347,8 +336,7 @@ class server {
             if (r.error == EAGAIN) return;
             if (r.error != 0 || r.size == 0) {
                 c.socket = unique_fd{};
-                machine_.hung_up(id);
-                return carry_out();
+                return machine_.hung_up(id);
             }
             try {
                 if (!r.whole) machine_.violated(id);
@@ -361,11 +349,8 @@ class server {
         }
     }
     void exited(std::uint64_t id) {
-        auto const found = connections_.find(id);
-        if (found == connections_.end()) return;
-        found->second.process = unique_fd{};
+        if (auto const found = connections_.find(id); found != connections_.end()) found->second.process = unique_fd{};
         machine_.exited(id);
-        carry_out();
     }
     void carry_out() {
         for (auto& o : machine_.take_orders()) {
@@ -399,9 +384,8 @@ class server {
         while (!c.outbox.empty()) {
             auto const& o = c.outbox.front();
             auto const fds = fds_.find(o.fds_of);
-            int const failed = socket::send(
-                c.socket.get(), o.bytes,
-                fds == fds_.end() ? std::span<unique_fd const>{} : std::span<unique_fd const>{fds->second});
+            int const failed =
+                socket::send(c.socket.get(), o.bytes, fds == fds_.end() ? std::span<unique_fd const>{} : fds->second);
             if (failed == EAGAIN) return;
             if (failed != 0) {  // messages that it has sent are still read
                 ::shutdown(c.socket.get(), SHUT_RDWR);
@@ -416,8 +400,8 @@ class server {
     mutable std::mutex mutex_;  // guards all members below, except those that only `turn` uses
     protocol::exporter machine_;
     listener listener_;
-    process_mark process_;
-    unique_fd wake_, reserve_;
+    process_mark process_ = process_mark::here();
+    unique_fd wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)}, reserve_ = spare();
     std::map<std::uint64_t, connection> connections_;
     std::map<std::uint64_t, std::vector<unique_fd>> fds_;
     std::deque<event> events_;
