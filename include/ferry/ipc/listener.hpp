@@ -20,52 +20,24 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// another socket has replaced the file.
 class listener {
    public:
-    listener() = default;
-    /// Creates the directory with mode 0700 if it is missing, removes the socket of an exporter that was killed, and
-    /// listens.
-    /// \param path  path of the socket
-    /// \param mode  of the socket: 0600, or 0660 for a group whose members the allow-list names
-    /// \throws error  errc::permission: the directory belongs to another user, others may write to it, or another
-    ///                process keeps it locked for 2 s; errc::argument: a path that is too long, has no directory or is
-    ///                in use, or a mode that admits other users
-    explicit listener(std::string path, mode_t mode = 0600) : path_{std::move(path)}, process_{process_mark::here()} {
-        constexpr auto api = "ferry::ipc::server";
+    listener(std::string path, mode_t mode) : path_{std::move(path)} {
         if ((mode & ~mode_t{0660}) != 0)
-            ferry::detail::fail(errc::argument, api, "the socket's mode lets others in: 0600 or 0660");
+            detail::fail(errc::argument, api, "the socket's mode lets others in: 0600 or 0660");
         auto const slash = path_.rfind('/');
-        if (slash == path_.npos)
-            ferry::detail::fail(errc::argument, api, "a path without a directory: pass socket_path(name)");
-        auto const directory = safe_directory(slash == 0 ? "/" : path_.substr(0, slash), api);
-        // One exporter starts at a time, so that none removes a socket that another has just made.
-        turn const alone{directory, api};
+        locked_directory const alone{slash == 0 ? "/" : path_.substr(0, slash)};
         auto const to = socket::address(path_, api);
-        remove_stale(to, api);
-        socket_ = socket::make(api);
+        remove_stale(to);
         // bind(2) creates the file with the mode of the unbound socket, so that it is never open to others, not even
         // between bind and chmod.
         if (::fchmod(socket_.get(), mode) != 0) fail_system(api, "fchmod");
         if (::bind(socket_.get(), reinterpret_cast<sockaddr const*>(&to), sizeof to) != 0) fail_system(api, "bind");
-        struct stat made{};
-        if (::lstat(path_.c_str(), &made) != 0) {
+        if (::lstat(path_.c_str(), &file_) != 0 || ::chmod(path_.c_str(), mode) != 0 ||
+            ::listen(socket_.get(), 128) != 0) {
             int const number = errno;
             ::unlink(path_.c_str());
-            fail_system(api, "lstat", number);
-        }
-        device_ = made.st_dev;
-        inode_ = made.st_ino;
-        if (::chmod(path_.c_str(), mode) != 0 || ::listen(socket_.get(), 128) != 0) {
-            int const number = errno;
-            close();
             fail_system(api, "listen", number);
         }
     }
-    listener(listener&& other) noexcept
-        : path_{std::move(other.path_)},
-          socket_{std::move(other.socket_)},
-          process_{other.process_},
-          device_{other.device_},
-          inode_{other.inode_} {}
-    listener& operator=(listener&&) = delete;
     ~listener() { close(); }
 
     /// Closes the socket and removes its file. No effect on a closed listener.
@@ -74,68 +46,63 @@ class listener {
         socket_ = unique_fd{};
         struct stat there{};
         // mutant: ipc_unlink_fork, ipc_unlink_own
-        if (process_.is_here() && ::lstat(path_.c_str(), &there) == 0 && there.st_dev == device_ &&
-            there.st_ino == inode_)
+        if (process_.is_here() && ::lstat(path_.c_str(), &there) == 0 && there.st_dev == file_.st_dev &&
+            there.st_ino == file_.st_ino)
             ::unlink(path_.c_str());
     }
     [[nodiscard]] int get() const noexcept { return socket_.get(); }
     [[nodiscard]] std::string const& path() const noexcept { return path_; }
 
    private:
-    /// A lock of the directory. Any process that can read the directory can keep the lock, so the wait for it is
-    /// bounded. Unlocked explicitly, because a child that was forked meanwhile has the file open as well.
-    class turn {
-       public:
-        turn(unique_fd const& directory, char const* api) : fd_{directory.get()} {
-            for (int tries = 0; ::flock(fd_, LOCK_EX | LOCK_NB) != 0; ++tries) {
+    static constexpr auto api = "ferry::ipc::server";
+
+    /// Creates the directory if it is missing, checks it, and locks it: exporters start one at a time, so that none
+    /// removes a socket that another has just made. Any process that can read the directory can keep the lock, so the
+    /// wait for it is bounded.
+    struct locked_directory {
+        unique_fd fd;
+
+        explicit locked_directory(std::string const& path) {
+            if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+                if (errno != ENOENT && errno != ENOTDIR) fail_system(api, "making the socket's directory");
+                detail::fail(errc::argument, api,
+                             message{"there is no place for "}
+                                 << path.c_str()
+                                 << ": make the directory above it, or choose another path (XDG_RUNTIME_DIR is where "
+                                    "bare names go)");
+            }
+            fd = unique_fd{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+            if (!fd)
+                fail_system(api, "opening the socket's directory", errno == ELOOP || errno == ENOTDIR ? EACCES : errno);
+            struct stat is{};
+            if (::fstat(fd.get(), &is) != 0) fail_system(api, "fstat");
+            if (is.st_uid != ::geteuid())  // mutant: ipc_directory_owner
+                detail::fail(errc::permission, api,
+                             message{path.c_str()} << " belongs to user " << std::uint64_t{is.st_uid}
+                                                   << ": choose a directory of your own");
+            if ((is.st_mode & 022) != 0)  // mutant: ipc_directory_mode
+                detail::fail(errc::permission, api,
+                             message{"others may write to "} << path.c_str() << ": choose a directory of mode 0700");
+            for (int tries = 0; ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
                 if (errno != EINTR && errno != EWOULDBLOCK) fail_system(api, "locking the directory");
                 if (tries == 200)
-                    ferry::detail::fail(errc::permission, api,
-                                        "another process has locked the socket's directory for 2 s: end it, or choose "
-                                        "a directory of mode 0700");
+                    detail::fail(errc::permission, api,
+                                 "another process has locked the socket's directory for 2 s: end it, or choose a "
+                                 "directory of mode 0700");
                 ::poll(nullptr, 0, 10);
             }
         }
-        turn(turn const&) = delete;
-        turn& operator=(turn const&) = delete;
-        ~turn() { ::flock(fd_, LOCK_UN); }
-
-       private:
-        int fd_;
+        /// Explicitly, because a child that was forked meanwhile has the file open as well.
+        ~locked_directory() { ::flock(fd.get(), LOCK_UN); }
     };
 
-    static unique_fd safe_directory(std::string const& directory, char const* api) {
-        if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-            if (errno == ENOENT || errno == ENOTDIR)
-                ferry::detail::fail(errc::argument, api,
-                                    ferry::message{} << "there is no place for " << directory.c_str()
-                                                     << ": make the directory above it, or choose another path "
-                                                        "(XDG_RUNTIME_DIR is where bare names go)");
-            fail_system(api, "making the socket's directory");
-        }
-        unique_fd fd{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
-        if (!fd)
-            fail_system(api, "opening the socket's directory", errno == ELOOP || errno == ENOTDIR ? EACCES : errno);
-        struct stat is{};
-        if (::fstat(fd.get(), &is) != 0) fail_system(api, "fstat");
-        if (is.st_uid != ::geteuid())  // mutant: ipc_directory_owner
-            ferry::detail::fail(errc::permission, api,
-                                ferry::message{} << directory.c_str() << " belongs to user " << std::uint64_t{is.st_uid}
-                                                 << ": choose a directory of your own");
-        if ((is.st_mode & 022) != 0)  // mutant: ipc_directory_mode
-            ferry::detail::fail(
-                errc::permission, api,
-                ferry::message{} << "others may write to " << directory.c_str() << ": choose a directory of mode 0700");
-        return fd;
-    }
     /// Removes a socket on which no server listens, or whose server has exited: a forked child of it may still have the
     /// socket, without serving it.
-    static void remove_stale(sockaddr_un const& to, char const* api) {
+    static void remove_stale(sockaddr_un const& to) {
         struct stat there{};
         if (::lstat(to.sun_path, &there) != 0) return;
         if (!S_ISSOCK(there.st_mode))
-            ferry::detail::fail(errc::argument, api,
-                                ferry::message{} << to.sun_path << " is no socket: choose another path");
+            detail::fail(errc::argument, api, message{to.sun_path} << " is no socket: choose another path");
         auto const probe = socket::make(api);
         int const refused = socket::connect(probe.get(), to);
         bool in_use = refused != ECONNREFUSED && refused != ENOENT;
@@ -147,17 +114,15 @@ class listener {
             }
         }
         if (in_use)
-            ferry::detail::fail(
-                errc::argument, api,
-                ferry::message{} << to.sun_path << " is served by another: choose another name, or close that server");
+            detail::fail(errc::argument, api,
+                         message{to.sun_path} << " is served by another: choose another name, or close that server");
         if (::unlink(to.sun_path) != 0 && errno != ENOENT) fail_system(api, "removing a stale socket");
     }
 
     std::string path_;
-    unique_fd socket_;
-    process_mark process_;
-    dev_t device_ = 0;
-    ino_t inode_ = 0;
+    unique_fd socket_ = socket::make(api);
+    process_mark process_ = process_mark::here();
+    struct stat file_{};
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
