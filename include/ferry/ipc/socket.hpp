@@ -37,51 +37,37 @@ namespace socket {
 
 /// The process at the other end, as the kernel recorded it at connect(2) (for a client: at listen(2)).
 struct peer {
-    pid_t pid = 0;
     uid_t uid = 0;
     unique_fd process;  ///< a pidfd: readable once the process has exited
 };
 
-/// Creates a Unix socket that preserves message boundaries, closes on exec and does not block.
-/// \param api  name of the function for errors
-/// \throws error  errc::out_of_memory: no file descriptors
+/// Creates a Unix socket that preserves message boundaries, closes on exec and does not block. `api` is the function
+/// that errors name.
 inline unique_fd make(char const* api) {
     unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!fd) fail_system(api, "socket");
     return fd;
 }
-/// Returns the address of a socket.
-/// \param path  path of the socket
-/// \param api   name of the function for errors
-/// \throws error  errc::argument: the path has more than 107 bytes
 inline sockaddr_un address(std::string const& path, char const* api) {
     sockaddr_un a{};
     a.sun_family = AF_UNIX;
     if (path.size() >= sizeof a.sun_path)
-        ferry::detail::fail(errc::argument, api,
-                            ferry::message{} << "a path of " << std::uint64_t{path.size()}
-                                             << " bytes; a socket's has 107 at most: choose a shorter one");
+        detail::fail(errc::argument, api,
+                     message{"a path of "} << std::uint64_t{path.size()}
+                                           << " bytes; a socket's has 107 at most: choose a shorter one");
     std::memcpy(a.sun_path, path.data(), path.size());
     return a;
 }
-/// Connects a socket.
-/// \param fd  the socket
-/// \param to  address of the server
-/// \return    0, or errno
+/// Returns 0, or errno.
 inline int connect(int fd, sockaddr_un const& to) noexcept {
     return ::connect(fd, reinterpret_cast<sockaddr const*>(&to), sizeof to) == 0 ? 0 : errno;
 }
 
-/// Returns the process at the other end of a connection.
-/// \param fd   the socket
-/// \param api  name of the function for errors
-/// \throws error  errc::unsupported_platform, out_of_memory or exporter_gone: a pidfd is not available, and the exit of
-///                the process could not be detected
+/// Fails when a pidfd is not available, because the exit of the process could not be detected.
 inline peer peer_of(int fd, char const* api) {
     ucred credentials{};
     socklen_t size = sizeof credentials;
     if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) fail_system(api, "the peer's credentials");
-    peer p{credentials.pid, credentials.uid, {}};
     // Linux 6.5 and later: refers to the process itself. Before, only its ID, which may have been reused.
     constexpr int so_peerpidfd = 77;
     int pidfd = -1;
@@ -93,22 +79,16 @@ inline peer peer_of(int fd, char const* api) {
     if (pidfd < 0)
         fail_system(api, "a pidfd of the peer",
                     errno == ESRCH || errno == EINVAL || errno == ENODATA ? ECONNRESET : errno);
-    p.process = unique_fd{pidfd};
-    return p;
+    return {credentials.uid, unique_fd{pidfd}};
 }
 
-/// Returns whether all threads of a process have exited, so that it can no longer read memory.
-/// \param process  a pidfd
+/// Whether all threads of a process have exited, so that it can no longer read memory.
 [[nodiscard]] inline bool has_exited(unique_fd const& process) noexcept {
     pollfd p{process.get(), POLLIN, 0};
     return ::poll(&p, 1, 0) == 1 && (p.revents & POLLIN) != 0;
 }
 
-/// Sends one message. Never blocks.
-/// \param to     the socket
-/// \param bytes  the message
-/// \param fds    file descriptors to send with it; borrowed
-/// \return       0, or errno; EAGAIN when the buffer of the socket is full
+/// Sends one message, and returns 0, or errno. Never blocks: EAGAIN when the buffer of the socket is full.
 [[nodiscard]] inline int send(int to, std::span<std::byte const> bytes, std::span<unique_fd const> fds = {}) noexcept {
     iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
     msghdr m{};
@@ -140,11 +120,7 @@ struct received {
     bool whole = true;     ///< false: the message was truncated, or file descriptors were lost
     std::vector<unique_fd> fds;
 };
-/// Receives one message. Never blocks.
-/// \param from      the socket
-/// \param buffer    receives the message
-/// \param want_fds  false: the kernel closes any file descriptors of the message
-/// \return          size, completeness and file descriptors
+/// Receives one message. Never blocks. Without `want_fds` the kernel closes any file descriptors of the message.
 [[nodiscard]] inline received receive(int from, std::span<std::byte> buffer, bool want_fds) {
     received r;
     if (want_fds) r.fds.reserve(protocol::max_fds);  // no allocation fails while received descriptors have no owner
