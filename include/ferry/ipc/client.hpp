@@ -230,8 +230,8 @@ class client {
         ::poll(both, 2, static_cast<int>(std::min<milliseconds::rep>(left, 3600'000)));
         return both[0].revents != 0 || both[1].revents == 0;  // mutant: ipc_exporter_exit
     }
-    /// Receives one message and sets `answer` when it is the reply to a request. False when there is none.
-    bool take(std::optional<protocol::message>& answer) {
+    /// Receives one message and sets `answer_` when it is the reply to a request. False when there is none.
+    bool take() {
         if (!socket_ || !process_.is_here()) return false;
         auto r = socket::receive(socket_.get(), incoming_, true);
         if (r.error == EAGAIN) return false;
@@ -245,8 +245,8 @@ class client {
             std::size_t const expected = g != nullptr ? g->fds : 0U;
             if (r.fds.size() > expected || (r.whole && r.fds.size() != expected))  // mutant: ipc_fds_said
                 detail::fail(errc::bad_descriptor, api, "a message came with other file descriptors than it says");
-            answer = machine_.received(std::move(m));
-            if (answer && g != nullptr) fds_ = std::move(r.fds);
+            answer_ = machine_.received(std::move(m));
+            if (answer_ && g != nullptr) fds_ = std::move(r.fds);
         } catch (error const&) {
             socket_ = unique_fd{};  // no further messages are read from such a peer
             throw;
@@ -255,23 +255,18 @@ class client {
         return true;
     }
     void listen() {
-        std::optional<protocol::message> unused;
-        while (take(unused)) {
+        while (!answer_ && take()) {
         }
     }
     protocol::message answered(std::uint64_t request, milliseconds patience) {
         if (!process_.is_here()) detail::fail(errc::argument, api, "a forked child asks: make a client of its own");
         auto const until = clock::now() + patience + timeout_;
-        std::optional<protocol::message> answer;
         fds_.clear();
         send(until);
-        bool in_time = true;
-        while (!answer) {
-            if (take(answer)) continue;
-            if (!socket_ || !in_time) break;
-            in_time = wait(POLLIN, until);
-        }
-        if (answer) return std::move(*answer);
+        do listen();
+        while (!answer_ && socket_ && wait(POLLIN, until));
+        listen();  // to what the exporter sent before it exited
+        if (auto answer = std::exchange(answer_, {})) return *std::move(answer);
         machine_.forget(request);
         if (auto const why = machine_.refused_because()) refuse(*why);
         detail::fail(errc::exporter_gone, api,
@@ -299,6 +294,7 @@ class client {
     unique_fd socket_, exporter_;
     process_mark process_ = process_mark::here();
     protocol::importer machine_;
+    std::optional<protocol::message> answer_;
     std::deque<std::vector<std::byte>> outbox_;
     std::vector<unique_fd> fds_;                             // of the last grant
     std::map<std::uint64_t, std::vector<unique_fd>> files_;  // of held buffers

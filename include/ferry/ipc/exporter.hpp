@@ -2,18 +2,12 @@
 // length: one state machine, whose rules are read together.
 //
 // An exporter publishes buffers under names, and must know when it may write to a buffer again and when it may free it.
-// An importer sends:
-//   attach       to request the newest publication of a name. The grant is a lease on one buffer, with its descriptor
-//                and, the first time, its file descriptors. The importer *reads* the buffer until it acknowledges, and
-//                *holds* (maps) it until it releases;
-//   acknowledge  after it has read the buffer, which may then be written again; the mapping stays, so that a frame of a
-//                stream costs one message;
-//   release      after it has unmapped the buffer, which may then be freed;
-//   ping         to renew its leases. Without a message during the length of a lease, the buffers that it reads are
-//                condemned: the exporter is notified, and may use other buffers. The condemned ones stay in use,
-//                because a stopped process may continue to read them.
-// Buffers that an importer neither acknowledges nor releases are freed only when its process has exited and its socket
-// is closed: a socket can close while the mapping exists, and a forked child can keep both after its parent has exited.
+// An importer *reads* a buffer from its grant until it acknowledges, and *holds* (maps) it until it releases: the
+// mapping stays, so that a frame of a stream costs one message. Without a message during the length of a lease, the
+// buffers that it reads are condemned: the exporter is notified, and may use other buffers. The condemned ones stay in
+// use, because a stopped process may continue to read them. Buffers that an importer neither acknowledges nor releases
+// are freed only when its process has exited and its socket is closed: a socket can close while the mapping exists, and
+// a forked child can keep both after its parent has exited.
 //
 // Descriptors are opaque bytes. The transport preserves message boundaries and order, and reports the end of either
 // side: server.hpp, client.hpp.
@@ -112,7 +106,8 @@ class exporter {
         for (auto& each : clients_)
             std::erase_if(each.second.waiting, [&](waiter const& w) {
                 if (w.name != name || w.after >= p.generation) return false;
-                return grant(each.first, each.second, w.request, p, now);
+                grant(each.first, each.second, w.request, p, now);
+                return true;
             });
         return generation_;
     }
@@ -163,8 +158,7 @@ class exporter {
         if (found == clients_.end() || found->second.hung_up) return;
         found->second.heard = now;
         for (auto& l : found->second.leases) l.lapsed = false;
-        if (std::visit([&](auto const& said) { return heard(id, found->second, said, now); }, m)) return;
-        violated(id);
+        std::visit([&](auto const& said) { heard(id, found->second, said, now); }, m);
     }
     /// Disconnects an importer that sent a malformed message, or one that only exporters send. It keeps its buffers.
     void violated(std::uint64_t id) {
@@ -287,7 +281,7 @@ class exporter {
         }
     };
 
-    bool heard(std::uint64_t id, client& c, attach const& a, instant now) {
+    void heard(std::uint64_t id, client& c, attach const& a, instant now) {
         if (a.finished != 0) finish(id, c, a.finished, {});
         if (closed_) return refuse(id, a.request, reason::closed);
         if (auto const found = names_.find(a.name); found != names_.end() && !is_over(found->second, now)) {
@@ -297,24 +291,22 @@ class exporter {
         if (a.patience == 0) return refuse(id, a.request, reason::not_published);
         if (c.waiting.size() >= limits_.waiting) return refuse(id, a.request, reason::too_many);
         c.waiting.push_back({a.request, a.after, a.name, now + std::min<instant>(a.patience, limits_.patience)});
-        return true;
     }
-    bool heard(std::uint64_t id, client& c, acknowledge const& a, instant) { return finish(id, c, a.lease, a.done); }
-    bool heard(std::uint64_t, client& c, release const& r, instant) {
+    void heard(std::uint64_t id, client& c, acknowledge const& a, instant) { finish(id, c, a.lease, a.done); }
+    void heard(std::uint64_t, client& c, release const& r, instant) {
         std::size_t const ended =
             // mutant: ipc_release_overtaken
             std::erase_if(c.leases, [&](lease const& l) { return l.buffer == r.buffer && l.id <= r.lease; });
         bool const gone = !c.reads(r.buffer) && std::erase(c.held, r.buffer) != 0;  // mutant: ipc_hold_until_unread
         if (ended != 0 || gone) left(r.buffer, ended != 0);                         // mutant: ipc_own_lease
-        return true;
     }
-    bool heard(std::uint64_t id, client&, ping const& p, instant) { return say(id, done{p.request}); }
-    bool heard(std::uint64_t id, client&, count const& c, instant) { return say(id, counted{c.request, counts()}); }
-    bool heard(std::uint64_t id, client& c, drop const& d, instant) {
+    void heard(std::uint64_t id, client&, ping const& p, instant) { say(id, done{p.request}); }
+    void heard(std::uint64_t id, client&, count const& c, instant) { say(id, counted{c.request, counts()}); }
+    void heard(std::uint64_t id, client& c, drop const& d, instant) {
         if (!c.owner) return refuse(id, d.request, reason::permission);  // mutant: ipc_drop_owner
-        return withdraw(d.name) ? say(id, done{d.request}) : refuse(id, d.request, reason::not_published);
+        withdraw(d.name) ? say(id, done{d.request}) : refuse(id, d.request, reason::not_published);
     }
-    bool heard(std::uint64_t id, client&, list const& l, instant now) {
+    void heard(std::uint64_t id, client&, list const& l, instant now) {
         listing out{l.request, false, {}};
         constexpr std::size_t most = 128;  // of at most 255 bytes each
         for (auto it = names_.upper_bound(l.after); it != names_.end(); ++it) {
@@ -327,11 +319,11 @@ class exporter {
                                    among([&](auto const& c) { return c.second.reads(p.buffer); }),
                                    among([&](auto const& c) { return c.second.holds(p.buffer); })});
         }
-        return say(id, std::move(out));
+        say(id, std::move(out));
     }
-    bool heard(std::uint64_t, client&, auto const&, instant) { return false; }  // a message that only exporters send
+    void heard(std::uint64_t id, client&, auto const&, instant) { violated(id); }  // a message that only exporters send
 
-    bool grant(std::uint64_t id, client& c, std::uint64_t request, publication& p, instant now) {
+    void grant(std::uint64_t id, client& c, std::uint64_t request, publication& p, instant now) {
         // mutant: ipc_lease_bound
         if (c.leases.size() >= limits_.leases) return refuse(id, request, reason::too_many);
         bool const fresh = !c.holds(p.buffer);
@@ -340,18 +332,17 @@ class exporter {
         if (fresh) c.held.push_back(p.buffer);
         ++p.grants;
         ++counts_.grants;
-        return say(id, granted{request, last_lease_, p.buffer, p.generation, static_cast<std::uint32_t>(limits_.lease),
-                               fresh, fresh ? p.fds : std::uint8_t{0}, p.descriptor});
+        say(id, granted{request, last_lease_, p.buffer, p.generation, static_cast<std::uint32_t>(limits_.lease), fresh,
+                        fresh ? p.fds : std::uint8_t{0}, p.descriptor});
     }
-    bool finish(std::uint64_t id, client& c, std::uint64_t which, std::vector<std::byte> const& with) {
+    void finish(std::uint64_t id, client& c, std::uint64_t which, std::vector<std::byte> const& with) {
         auto const found = std::ranges::find(c.leases, which, &lease::id);
         // Another importer's lease, or one that a release has ended.
-        if (found == c.leases.end()) return true;
+        if (found == c.leases.end()) return;
         auto const buffer = found->buffer;
         c.leases.erase(found);
         events_.push_back({event::what::acknowledged, buffer, id, {}, with});
         left(buffer, true);
-        return true;
     }
     /// Called when a buffer loses its name, a reader or a holder: emits an event when it was the last.
     void left(std::uint64_t buffer, bool read) {
@@ -386,13 +377,10 @@ class exporter {
         clients_.erase(found);
         for (auto const buffer : gone.held) left(buffer, gone.reads(buffer));
     }
-    bool say(std::uint64_t id, message m) {
-        orders_.push_back({id, std::move(m)});
-        return true;
-    }
-    bool refuse(std::uint64_t id, std::uint64_t request, reason why) {
+    void say(std::uint64_t id, message m) { orders_.push_back({id, std::move(m)}); }
+    void refuse(std::uint64_t id, std::uint64_t request, reason why) {
         ++counts_.refusals;
-        return say(id, refused{request, why});
+        say(id, refused{request, why});
     }
 
     exporter_limits limits_;

@@ -107,10 +107,8 @@ class server {
         }
         auto const generation = machine_.publish(name, buffer, {descriptor.begin(), descriptor.end()},
                                                  static_cast<std::uint8_t>(fds.size()), now());
-        if (!kept) {
-            fds_.erase(buffer);
-            fds_.merge(fresh);
-        }
+        if (!kept) fds_.erase(buffer);
+        fds_.merge(fresh);
         carry_out();
         return generation;
     }
@@ -296,7 +294,6 @@ class server {
         return unique_fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     }
     void admit() {
-        if (listener_.get() < 0) return;
         for (int i = 0; i < 16; ++i) {
             auto fd = accept();
             // mutant: ipc_reserve
