@@ -4,9 +4,13 @@
 #include <ferry/wire/descriptor.hpp>
 #include <ferry/wire/detail/place.hpp>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>  // what is read is owned
 #include <type_traits>
@@ -22,6 +26,13 @@ struct descriptor_format {
     static constexpr char const* cure = "";
 };
 
+/// The bytes of a number in memory, or the number of such bytes, on a platform of any byte order.
+template <std::size_t Size>
+[[nodiscard]] constexpr std::array<std::byte, Size> little_endian(std::array<std::byte, Size> number) noexcept {
+    if constexpr (std::endian::native == std::endian::big) std::ranges::reverse(number);
+    return number;
+}
+
 /// Appends values to bytes: numbers, texts, lists, structs with `fields`, and functions that append more.
 template <class Format = descriptor_format>
 class writer {
@@ -36,7 +47,7 @@ class writer {
         if constexpr (std::same_as<T, flags>) {
             put(static_cast<std::uint64_t>(known(value)));
         } else if constexpr (std::integral<T> || std::is_enum_v<T>) {
-            put_number(static_cast<std::uint64_t>(value), sizeof value);
+            put_raw(little_endian(std::bit_cast<std::array<std::byte, sizeof(T)>>(value)));
         } else if constexpr (std::same_as<T, uuid>) {
             put_raw(std::as_bytes(std::span{value}));
         } else if constexpr (std::same_as<T, std::string>) {
@@ -62,21 +73,14 @@ class writer {
     /// Replaces the 4 bytes at `at`.
     void set_size(std::size_t at, std::size_t n) {
         if (!std::in_range<std::uint32_t>(n)) refuse_length(n);
-        set_number(at, n, 4);
+        for (std::size_t i = 0; i < 4; ++i) bytes_[at + i] = static_cast<std::byte>(n >> 8 * i & 0xff);
     }
 
     [[nodiscard]] std::span<std::byte const> written() const noexcept { return bytes_; }
     [[nodiscard]] std::vector<std::byte> release() && noexcept { return std::move(bytes_); }
 
    private:
-    void set_number(std::size_t at, std::uint64_t value, std::size_t size) {
-        for (std::size_t i = 0; i < size; ++i) bytes_[at + i] = static_cast<std::byte>(value >> 8 * i & 0xff);
-    }
-    FERRY_NOINLINE void put_number(std::uint64_t value, std::size_t size) {
-        bytes_.resize(bytes_.size() + size);
-        set_number(bytes_.size() - size, value, size);
-    }
-    void put_raw(std::span<std::byte const> raw) { bytes_.insert(bytes_.end(), raw.begin(), raw.end()); }
+    FERRY_NOINLINE void put_raw(std::span<std::byte const> raw) { bytes_.insert(bytes_.end(), raw.begin(), raw.end()); }
     template <class Length>
     void put_size(std::size_t n) {
         if (!std::in_range<Length>(n)) refuse_length(n);
@@ -105,12 +109,16 @@ class reader {
 
     template <class T>
     void take(T& value) {
-        if constexpr (std::integral<T> || std::is_enum_v<T>) {
-            auto const bits = take_number(sizeof(T));
-            value = static_cast<T>(bits);
+        if constexpr (std::same_as<T, bool>) {
+            std::uint8_t number = 0;
+            take(number);
+            if (number > 1) refuse(": a truth value is neither 0 nor 1");
+            value = number == 1;
+        } else if constexpr (std::integral<T> || std::is_enum_v<T>) {
+            std::array<std::byte, sizeof(T)> number{};
+            if (auto const raw = take_raw(sizeof(T)); !raw.empty()) std::memcpy(number.data(), raw.data(), sizeof(T));
+            value = std::bit_cast<T>(little_endian(number));
             if constexpr (std::same_as<T, flags>) value = known(value);
-            if constexpr (std::same_as<T, bool>)
-                if (bits > 1) refuse(": a truth value is neither 0 nor 1");
         } else if constexpr (std::same_as<T, uuid>) {
             for (auto& byte : value) take(byte);
         } else if constexpr (std::same_as<T, std::string>) {
@@ -154,17 +162,12 @@ class reader {
     /// How many items of at least `size` bytes follow; no more than there is room for, so that memory may be allocated.
     template <class Length>
     [[nodiscard]] std::size_t take_count(std::size_t size) {
-        auto const count = static_cast<std::size_t>(take_number(sizeof(Length)));
+        Length count = 0;
+        take(count);
         if (count <= left() / size) return count;  // mutant: wire_count
         refuse(": truncated: ", what_, " has ", std::uint64_t{count}, " items of ", std::uint64_t{size}, " bytes, and ",
                std::uint64_t{left()}, " bytes are left");
         return 0;
-    }
-    [[nodiscard]] FERRY_NOINLINE std::uint64_t take_number(std::size_t size) {
-        auto const raw = take_raw(size);
-        std::uint64_t bits = 0;
-        for (std::size_t i = raw.size(); i-- > 0;) bits = bits << 8 | std::to_integer<std::uint64_t>(raw[i]);
-        return bits;
     }
     [[nodiscard]] std::span<std::byte const> take_raw(std::size_t size) {
         if (size > left()) {  // mutant: ipc_message_bounds
