@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -18,6 +19,7 @@
 #include <span>
 #include <string>  // what to_json returns
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>  // as in the descriptor
@@ -27,64 +29,60 @@ namespace detail {
 
 using json = nlohmann::json;  // objects sort their keys by bytes, which is by code point
 
+inline constexpr char format_name[] = "ferry-descriptor";
 /// The largest integer that every reader's numbers hold; above it integers are decimal strings.
 inline constexpr std::int64_t largest_number = std::int64_t{1} << 53;
 /// How deep a document may be: a node's children are two levels below it. Bounds the recursion of what walks it.
 inline constexpr int max_json_depth = 4 * max_depth;
 
-[[nodiscard]] inline json number(std::uint64_t n) {
-    return n <= static_cast<std::uint64_t>(largest_number) ? json(n) : json(std::to_string(n));
-}
-[[nodiscard]] inline json number(std::int64_t n) {
-    return n <= largest_number && n >= -largest_number ? json(n) : json(std::to_string(n));
-}
-[[nodiscard]] inline json numbers(std::vector<std::int64_t> const& list) {
-    json out = json::array();
-    for (auto const n : list) out.push_back(number(n));
-    return out;
-}
+template <class T>
+[[nodiscard]] json written(T const& value);
 
-[[nodiscard]] inline json written(memory const& m) {
-    return {{"kind", name(m.kind)},
-            {"device", {{"type", static_cast<int>(m.type)}, {"uuid", to_text(m.device)}}},
-            {"id", number(m.id)},
-            {"allocation", number(m.allocation)},
-            {"offset", number(m.offset)},
-            {"length", number(m.length)},
-            {"name", m.name},
-            {"handle", to_hex(m.handle)},
-            {"ready", to_hex(m.ready)}};
-}
+/// An object with the fields of a struct.
+struct json_object {
+    json members = json::object();
 
-[[nodiscard]] inline json written(tensor const& t) {
-    auto const type = t.dtype.to_abi();
-    return {{"dtype", {{"code", type.code}, {"bits", type.bits}, {"lanes", type.lanes}}},
-            {"shape", numbers(t.shape)},
-            {"strides", t.strides.empty() ? json(nullptr) : numbers(t.strides)},
-            {"byte_offset", number(t.byte_offset)},
-            {"flags", number(static_cast<std::uint64_t>(known(t.flags)))},
-            {"memory", t.memory}};
-}
+    template <class T>
+    void operator()(key k, T const& value) {
+        auto& member = members[k.name] = written(value);
+        if constexpr (requires { value.empty(); })
+            if (k.is == key::nullable && value.empty()) member = nullptr;
+    }
+};
 
-[[nodiscard]] inline json written(node const& n) {
-    json buffers = json::array(), children = json::array();
-    for (auto const& b : n.buffers)
-        buffers.push_back(b.memory == no_memory
-                              ? json(nullptr)
-                              : json{{"memory", b.memory}, {"offset", number(b.offset)}, {"length", number(b.length)}});
-    for (auto const& child : n.children) children.push_back(written(child));
-    json out = {{"format", n.format},
-                {"name", n.name},
-                {"metadata", to_hex(n.metadata)},
-                {"length", number(n.length)},
-                {"null_count", number(n.null_count)},
-                {"offset", number(n.offset)},
-                {"flags", number(n.flags)},
-                {"dictionary", nullptr}};
-    out["buffers"] = std::move(buffers);
-    out["children"] = std::move(children);
-    if (!n.dictionary.empty()) out["dictionary"] = written(n.dictionary.front());
-    return out;
+template <class T>
+json written(T const& value) {
+    if constexpr (std::same_as<T, memory_kind>) {
+        return name(value);
+    } else if constexpr (std::same_as<T, flags>) {
+        return written(static_cast<std::uint64_t>(known(value)));
+    } else if constexpr (std::is_enum_v<T>) {
+        return written(static_cast<std::underlying_type_t<T>>(value));
+    } else if constexpr (std::integral<T>) {
+        bool const fits = std::cmp_less_equal(value, largest_number) && std::cmp_greater_equal(value, -largest_number);
+        return fits ? json(value) : json(std::to_string(value));
+    } else if constexpr (std::same_as<T, uuid>) {
+        return to_text(value);
+    } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
+        return to_hex(value);
+    } else if constexpr (std::convertible_to<T const&, std::string_view>) {
+        return value;
+    } else if constexpr (requires { value.size(); }) {
+        json out = json::array();
+        for (auto const& item : value) out.push_back(written(item));
+        return out;
+    } else {
+        if constexpr (std::same_as<T, slice>)
+            if (value.memory == no_memory) return nullptr;
+        json_object out;
+        if constexpr (std::invocable<T const&, json_object&>) value(out);
+        else T::fields(value, out);
+        if constexpr (std::same_as<T, node>) {
+            out({"children"}, value.children);
+            out.members["dictionary"] = value.dictionary.empty() ? json(nullptr) : written(value.dictionary.front());
+        }
+        return std::move(out.members);
+    }
 }
 
 /// What the checksum covers: the document without it, keys sorted, no spaces, as UTF-8 (RFC 8785, of which only
@@ -111,47 +109,65 @@ class json_value {
         if (!value_->is_object()) refuse("an object");
         return value_->contains(key);
     }
-    [[nodiscard]] bool is_null() const noexcept { return value_->is_null(); }
     [[nodiscard]] std::string_view text() const {
         if (!value_->is_string()) return refuse("a string"), std::string_view{};
         return value_->get_ref<std::string const&>();
     }
-    [[nodiscard]] std::vector<std::byte> bytes() const {
-        std::vector<std::byte> out;
-        if (!from_hex(text(), out)) refuse("a string of pairs of hexadecimal digits");
+    /// A field of a struct.
+    template <class T>
+    void operator()(key k, T&& field) const {
+        if (k.is != key::required && !has(k.name)) return;
+        auto const member = (*this)[k.name];
+        if (k.is != key::nullable || !member.value_->is_null()) member.read(field);
+    }
+    template <class T>
+    [[nodiscard]] T as() const {
+        T out{};
+        read(out);
         return out;
     }
-    [[nodiscard]] uuid id() const {
-        uuid out{};
-        if (!from_text(text(), out)) refuse("a UUID: 8, 4, 4, 4 and 12 hexadecimal digits, joined by `-`");
-        return out;
-    }
-    /// An integer of this type: a number, or, where it may be too large for one, a decimal string.
-    template <std::integral T>
-    [[nodiscard]] T integer() const {
-        T out = 0;
-        if (value_->is_number_unsigned() && std::in_range<T>(value_->get<std::uint64_t>()))
-            return static_cast<T>(value_->get<std::uint64_t>());
-        if (value_->is_number_integer() && !value_->is_number_unsigned() &&
-            std::in_range<T>(value_->get<std::int64_t>()))
-            return static_cast<T>(value_->get<std::int64_t>());
-        bool const may_be_text = sizeof(T) == 8 && value_->is_string();
-        if (!may_be_text || !from_decimal(value_->get_ref<std::string const&>(), out))
-            by_->refuse(here_, " is no integer from ", std::int64_t{(std::numeric_limits<T>::min)()}, " to ",
-                        std::uint64_t{(std::numeric_limits<T>::max)()},
-                        sizeof(T) == 8 ? ": a number, or a decimal string" : "");
-        return out;
-    }
-    /// Calls `f` with each item of an array.
-    template <class F>
-    void for_each(F f) const {
-        if (!value_->is_array()) return refuse("an array");
-        for (std::size_t i = 0; i < value_->size(); ++i) f(json_value{(*value_)[i], here_ / i, *by_});
-    }
-    [[nodiscard]] std::vector<std::int64_t> integers() const {
-        std::vector<std::int64_t> out;
-        for_each([&](json_value const& item) { out.push_back(item.integer<std::int64_t>()); });
-        return out;
+    template <class T>
+    void read(T& out) const {
+        if constexpr (std::same_as<T, memory_kind>) {
+            out = memory_kind{0xff};
+            for (auto const known :
+                 {memory_kind::none, memory_kind::host_shared, memory_kind::cuda_legacy, memory_kind::cuda_pool})
+                if (text() == name(known)) out = known;
+        } else if constexpr (std::same_as<T, flags>) {
+            out = known(flags{as<std::uint64_t>()});
+        } else if constexpr (std::is_enum_v<T>) {
+            out = T{as<std::underlying_type_t<T>>()};
+        } else if constexpr (std::integral<T>) {
+            bool fits = false;
+            if (auto const* n = value_->get_ptr<json::number_unsigned_t const*>())
+                fits = std::in_range<T>(*n), out = static_cast<T>(*n);
+            else if (auto const* i = value_->get_ptr<json::number_integer_t const*>())
+                fits = std::in_range<T>(*i), out = static_cast<T>(*i);
+            else if (sizeof(T) == 8 && value_->is_string()) fits = from_decimal(text(), out);
+            if (!fits)
+                by_->refuse(here_, " is no integer from ", std::int64_t{(std::numeric_limits<T>::min)()}, " to ",
+                            std::uint64_t{(std::numeric_limits<T>::max)()},
+                            sizeof(T) == 8 ? ": a number, or a decimal string" : "");
+        } else if constexpr (std::same_as<T, uuid>) {
+            if (!from_text(text(), out)) refuse("a UUID: 8, 4, 4, 4 and 12 hexadecimal digits, joined by `-`");
+        } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
+            if (!from_hex(text(), out)) refuse("a string of pairs of hexadecimal digits");
+        } else if constexpr (std::same_as<T, std::string>) {
+            out = text();
+        } else if constexpr (requires { out.emplace_back(); }) {
+            if (!value_->is_array()) return refuse("an array");
+            for (auto const& item : *value_) json_value{item, here_ / out.size(), *by_}.read(out.emplace_back());
+        } else {
+            if constexpr (std::same_as<T, slice>)
+                if (value_->is_null()) return;
+            if constexpr (std::invocable<T&, json_value const&>) out(*this);
+            else T::fields(out, *this);
+            if constexpr (std::same_as<T, node>) {
+                (*this)(optional("children"), out.children);
+                if (has("dictionary") && !(*this)["dictionary"].value_->is_null())
+                    (*this)["dictionary"].read(out.dictionary.emplace_back());
+            }
+        }
     }
     /// Numbers that some readers would round are refused wherever they stand: what such a reader passes on has another
     /// checksum.
@@ -161,7 +177,8 @@ class json_value {
                               : !value_->is_number_integer() || value_->get<std::int64_t>() >= -largest_number;
         // mutant: wire_json_numbers
         if (value_->is_number_float() || !fits) refuse("an integer up to 2^53; larger ones are decimal strings");
-        if (value_->is_array()) for_each([](json_value const& item) { item.check_numbers(); });
+        if (value_->is_array())
+            for (std::size_t i = 0; i < value_->size(); ++i) json_value{(*value_)[i], here_ / i, *by_}.check_numbers();
         if (value_->is_object())
             for (auto const& [key, member] : value_->items())
                 json_value{member, here_ / key.c_str(), *by_}.check_numbers();
@@ -175,59 +192,6 @@ class json_value {
     caller const* by_;
 };
 
-[[nodiscard]] inline memory read_memory(json_value const& in) {
-    memory m;
-    auto const kind = in["kind"].text();
-    m.kind = memory_kind{0xff};
-    for (auto const known :
-         {memory_kind::none, memory_kind::host_shared, memory_kind::cuda_legacy, memory_kind::cuda_pool})
-        if (kind == name(known)) m.kind = known;
-    m.type = device_type{in["device"]["type"].integer<std::int32_t>()};
-    m.device = in["device"]["uuid"].id();
-    m.id = in["id"].integer<std::uint64_t>();
-    m.allocation = in["allocation"].integer<std::uint64_t>();
-    m.offset = in["offset"].integer<std::uint64_t>();
-    m.length = in["length"].integer<std::uint64_t>();
-    if (in.has("name")) m.name = in["name"].text();
-    if (in.has("handle")) m.handle = in["handle"].bytes();
-    if (in.has("ready")) m.ready = in["ready"].bytes();
-    return m;
-}
-
-[[nodiscard]] inline tensor read_tensor(json_value const& in) {
-    tensor t;
-    auto const type = in["dtype"];
-    t.dtype = {type_code{type["code"].integer<std::uint8_t>()}, type["bits"].integer<std::uint8_t>(),
-               type["lanes"].integer<std::uint16_t>()};
-    t.shape = in["shape"].integers();
-    if (in.has("strides") && !in["strides"].is_null()) t.strides = in["strides"].integers();
-    t.byte_offset = in["byte_offset"].integer<std::int64_t>();
-    if (in.has("flags")) t.flags = known(flags{in["flags"].integer<std::uint64_t>()});
-    t.memory = in["memory"].integer<std::uint32_t>();
-    return t;
-}
-
-[[nodiscard]] inline node read_node(json_value const& in) {
-    node n;
-    n.format = in["format"].text();
-    if (in.has("name")) n.name = in["name"].text();
-    if (in.has("metadata")) n.metadata = in["metadata"].bytes();
-    n.length = in["length"].integer<std::int64_t>();
-    if (in.has("null_count")) n.null_count = in["null_count"].integer<std::int64_t>();
-    if (in.has("offset")) n.offset = in["offset"].integer<std::int64_t>();
-    if (in.has("flags")) n.flags = in["flags"].integer<std::int64_t>();
-    in["buffers"].for_each([&](json_value const& b) {
-        auto& out = n.buffers.emplace_back();
-        if (!b.is_null())
-            out = {b["memory"].integer<std::uint32_t>(), b["offset"].integer<std::uint64_t>(),
-                   b["length"].integer<std::uint64_t>()};
-    });
-    if (in.has("children"))
-        in["children"].for_each([&](json_value const& child) { n.children.push_back(read_node(child)); });
-    if (in.has("dictionary") && !in["dictionary"].is_null()) n.dictionary.push_back(read_node(in["dictionary"]));
-    return n;
-}
-
 /// Builds a document of bounded depth from the events of nlohmann's parser, whose errors are an event. Of two equal
 /// keys the last counts, as with most readers.
 class json_builder {
@@ -235,15 +199,15 @@ class json_builder {
     explicit json_builder(caller const& by) noexcept : by_{by} {}
     json document{};
 
-    bool null() { return put(nullptr) != nullptr; }
-    bool boolean(bool value) { return put(value) != nullptr; }
-    bool number_integer(json::number_integer_t value) { return put(value) != nullptr; }
-    bool number_unsigned(json::number_unsigned_t value) { return put(value) != nullptr; }
-    bool number_float(json::number_float_t value, std::string const&) { return put(value) != nullptr; }
-    bool string(std::string& value) { return put(std::move(value)) != nullptr; }
+    bool null() { return put(nullptr); }
+    bool boolean(bool value) { return put(value); }
+    bool number_integer(json::number_integer_t value) { return put(value); }
+    bool number_unsigned(json::number_unsigned_t value) { return put(value); }
+    bool number_float(json::number_float_t value, std::string const&) { return put(value); }
+    bool string(std::string& value) { return put(std::move(value)); }
     bool binary(json::binary_t&) { return false; }  // no event of JSON
-    bool start_object(std::size_t) { return open(json::object()); }
-    bool start_array(std::size_t) { return open(json::array()); }
+    bool start_object(std::size_t) { return put(json::object()); }
+    bool start_array(std::size_t) { return put(json::array()); }
     bool key(std::string& key) { return key_ = std::move(key), true; }
     bool end_object() { return open_.pop_back(), true; }
     bool end_array() { return open_.pop_back(), true; }
@@ -252,21 +216,16 @@ class json_builder {
     }
 
    private:
-    /// Null where the document is too deep.
-    json* put(json value) {
+    bool put(json value) {
         auto const depth = static_cast<int>(open_.size());
         if (depth > max_json_depth)  // mutant: wire_json_depth
-            return by_.refuse("the document is nested deeper than ", max_json_depth), nullptr;
+            return by_.refuse("the document is nested deeper than ", max_json_depth);
         json& to = depth == 0                 ? document
                    : open_.back()->is_array() ? open_.back()->emplace_back()
                                               : (*open_.back())[key_];
         to = std::move(value);
-        return &to;
-    }
-    bool open(json value) {
-        auto* const at = put(std::move(value));
-        open_.push_back(at);
-        return at != nullptr;
+        if (to.is_structured()) open_.push_back(&to);
+        return true;
     }
 
     caller by_;
@@ -276,17 +235,14 @@ class json_builder {
 
 [[nodiscard]] inline std::string write_json(descriptor const& d, int indent, caller by) {
     if (!check(d, by)) return {};
-    json out = {
-        {"format", "ferry-descriptor"},
-        {"version", {{"major", major_version}, {"minor", minor_version}}},
-        {"from",
-         {{"pid", d.from.pid}, {"pid_namespace", number(d.from.pid_namespace)}, {"boot_id", to_text(d.from.boot_id)}}}};
-    auto& memories = out["memories"] = json::array();
-    for (auto const& m : d.memories) memories.push_back(written(m));
-    if (auto const* t = std::get_if<tensor>(&d.root)) out["tensor"] = written(*t);
-    if (auto const* n = std::get_if<node>(&d.root)) out["column"] = written(*n);
-    out["checksum"] = checksum_of(out);
-    return out.dump(indent);
+    json_object out;
+    out({"format"}, std::string_view{format_name});
+    out({"version"}, [](auto& v) { v({"major"}, major_version), v({"minor"}, minor_version); });
+    out({"from"}, d.from), out({"memories"}, d.memories);
+    if (auto const* t = std::get_if<tensor>(&d.root)) out({"tensor"}, *t);
+    if (auto const* n = std::get_if<node>(&d.root)) out({"column"}, *n);
+    out({"checksum"}, checksum_of(out.members));
+    return out.members.dump(indent);
 }
 
 [[nodiscard]] inline descriptor read_json(std::string_view text, caller by) {
@@ -294,23 +250,19 @@ class json_builder {
     json_builder built{by};
     if (!json::sax_parse(text.begin(), text.end(), &built)) return d;
     json_value const in{built.document, place{}, by};
-    if (in["format"].text() != "ferry-descriptor")
+    if (in["format"].text() != format_name)
         return by.refuse("/format is not ferry-descriptor: this is another document"), d;
-    d.major = in["version"]["major"].integer<std::uint16_t>();
-    d.minor = in["version"]["minor"].integer<std::uint16_t>();
+    in({"version"}, [&](auto& v) { v({"major"}, d.major), v({"minor"}, d.minor); });
     if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest may be anything
     in.check_numbers();
-    auto const said = in["checksum"].integer<std::uint32_t>();
+    auto const said = in["checksum"].as<std::uint32_t>();
     built.document.erase("checksum");
     if (auto const found = checksum_of(built.document); said != found)  // mutant: wire_json_checksum
         by.refuse("/checksum is ", said, ", and the rest of the document gives ", found, ": changed on the way");
-    auto const from = in["from"];
-    d.from = {from["pid"].integer<std::uint32_t>(), from["pid_namespace"].integer<std::uint64_t>(),
-              from["boot_id"].id()};
-    in["memories"].for_each([&](json_value const& m) { d.memories.push_back(read_memory(m)); });
+    in({"from"}, d.from), in({"memories"}, d.memories);
     if (in.has("tensor") == in.has("column")) by.refuse("the document must have one of /tensor and /column");
-    if (in.has("tensor")) d.root = read_tensor(in["tensor"]);
-    else if (in.has("column")) d.root = read_node(in["column"]);
+    if (in.has("tensor")) in({"tensor"}, d.root.emplace<tensor>());
+    else if (in.has("column")) in({"column"}, d.root.emplace<node>());
     static_cast<void>(check(d, by));
     return d;
 }

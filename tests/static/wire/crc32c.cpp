@@ -1,6 +1,5 @@
 #include <ferry/wire/check.hpp>
 #include <ferry/wire/crc32c.hpp>
-#include <ferry/wire/detail/hex.hpp>
 
 #include <array>
 #include <cstddef>
@@ -34,17 +33,6 @@ constexpr std::array<std::byte, 32> counting() {
 
 constexpr auto digits = bytes_of("123456789");
 
-template <class T>
-constexpr bool is_decimal(std::string_view text, T expected) {
-    T out{};
-    return ferry::wire::detail::from_decimal(text, out) && out == expected;
-}
-template <class T>
-constexpr bool is_no_decimal(std::string_view text) {
-    T out{};
-    return !ferry::wire::detail::from_decimal(text, out);
-}
-
 }  // namespace
 
 // The check value of the CRC catalogue, and the test vectors of RFC 3720, B.4.
@@ -53,19 +41,6 @@ static_assert(crc32c(repeated<32>(0)) == 0x8a91'36aa && crc32c(repeated<32>(0xff
 static_assert(crc32c(counting()) == 0x46dd'794e);
 static_assert(crc32c({}) == 0);
 static_assert(crc32c(std::span{digits}.subspan(4), crc32c(std::span{digits}.first(4))) == crc32c(digits));
-
-static_assert(is_decimal<std::uint64_t>("18446744073709551615", UINT64_MAX) &&
-              is_no_decimal<std::uint64_t>("18446744073709551616"));
-static_assert(is_decimal<std::int64_t>("-9223372036854775808", INT64_MIN) &&
-              is_no_decimal<std::int64_t>("-9223372036854775809"));
-static_assert(is_decimal<std::int64_t>("9223372036854775807", INT64_MAX) &&
-              is_no_decimal<std::int64_t>("9223372036854775808"));
-static_assert(is_decimal<std::uint8_t>("255", 255) && is_no_decimal<std::uint8_t>("256") &&
-              is_no_decimal<std::uint8_t>("-1"));
-static_assert(is_decimal("0", 0) && is_no_decimal<int>("") && is_no_decimal<int>("-") && is_no_decimal<int>("00"));
-static_assert(is_no_decimal<int>("-0") && is_no_decimal<int>("+1") && is_no_decimal<int>(" 1") &&
-              is_no_decimal<int>("1.0"));
-static_assert(is_no_decimal<int>("0x10") && is_no_decimal<int>("1:"));
 
 using ferry::wire::detail::is_segment_name;
 static_assert(is_segment_name("/ferry-1000-4026531836-42-7_a.b") && !is_segment_name("/") && !is_segment_name("ferry"));

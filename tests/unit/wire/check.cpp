@@ -214,6 +214,10 @@ TEST_CASE("a tree of 64 nodes from root to leaf passes; one of 65 does not") {
     };
     for (bool const dictionary : {false, true}) {
         check(nested(64, dictionary));
-        refuses(nested(65, dictionary), {"deeper than 64"});
+        refuses(
+            nested(65, dictionary),
+            {dictionary ? ": /column/dictionary/dictionary/dictionary/.../dictionary/dictionary/dictionary/dictionary/"
+                          "dictionary/dictionary is deeper than 64"
+                        : ": /column/children/0/children/.../children/0/children/0/children/0 is deeper than 64"});
     }
 }

@@ -116,6 +116,22 @@ TEST_CASE("integers above 2^53 are decimal strings, and others may be") {
     CHECK(read(to_json(far)) == far);
 }
 
+TEST_CASE("a decimal string is the one text of an integer that fits its type") {
+    auto const is = [](std::string_view text, auto expected) {
+        auto out = expected;
+        out = 1;
+        return detail::from_decimal(text, out) && out == expected;
+    };
+    auto const is_none = [](std::string_view text, auto out) { return !detail::from_decimal(text, out); };
+    CHECK((is("18446744073709551615", UINT64_MAX) && is_none("18446744073709551616", UINT64_MAX)));
+    CHECK((is("-9223372036854775808", INT64_MIN) && is_none("-9223372036854775809", INT64_MIN)));
+    CHECK((is("9223372036854775807", INT64_MAX) && is_none("9223372036854775808", INT64_MAX)));
+    CHECK((is("255", std::uint8_t{255}) && is_none("256", std::uint8_t{}) && is_none("-1", std::uint8_t{})));
+    CHECK(is("0", 0));
+    for (auto const* text : {"", "-", "00", "01", "-0", "-01", "+1", " 1", "1 ", "1.0", "0x10", "1:"})
+        CHECK(is_none(text, 0));
+}
+
 TEST_CASE("numbers that some readers would round are refused, also in unknown keys") {
     auto const document = parsed(support::descriptors()[0].d);
     for (auto const* path : {"/memories/0/id", "/new/0/deep"}) {

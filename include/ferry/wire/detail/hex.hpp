@@ -3,23 +3,17 @@
 
 #include <ferry/wire/descriptor.hpp>
 
+#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>  // what is written is owned
 #include <string_view>
+#include <system_error>
 #include <vector>  // as above
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
-
-[[nodiscard]] constexpr int hex_digit(char c) noexcept {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
 
 [[nodiscard]] inline std::string to_hex(std::span<std::byte const> bytes) {
     std::string out;
@@ -30,16 +24,22 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
     return out;
 }
 
-[[nodiscard]] inline bool from_hex(std::string_view text, std::vector<std::byte>& out) {
-    if (text.size() % 2 != 0) return false;
-    out.clear();
-    out.reserve(text.size() / 2);
-    for (std::size_t i = 0; i < text.size(); i += 2) {
-        int const high = hex_digit(text[i]), low = hex_digit(text[i + 1]);
-        if (high < 0 || low < 0) return false;
-        out.push_back(static_cast<std::byte>(16 * high + low));
-    }
+/// Removes two hexadecimal digits from the front of a text. False for other characters.
+template <class Byte>
+[[nodiscard]] bool take_byte(std::string_view& text, Byte& out) noexcept {
+    std::uint8_t value = 0;
+    if (text.size() < 2 || std::from_chars(text.data(), text.data() + 2, value, 16).ptr != text.data() + 2)
+        return false;
+    text.remove_prefix(2);
+    out = Byte{value};
     return true;
+}
+
+[[nodiscard]] inline bool from_hex(std::string_view text, std::vector<std::byte>& out) {
+    out.resize(text.size() / 2);
+    for (auto& byte : out)
+        if (!take_byte(text, byte)) return false;
+    return text.empty();
 }
 
 /// "0a0b0c0d-0001-0203-0405-060708090a0b" (RFC 9562)
@@ -49,34 +49,23 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
     return out;
 }
 
-[[nodiscard]] inline bool from_text(std::string_view text, uuid& out) {
-    if (text.size() != 36) return false;
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < out.size(); ++i, at += 2) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            if (text[at++] != '-') return false;
-        int const high = hex_digit(text[at]), low = hex_digit(text[at + 1]);
-        if (high < 0 || low < 0) return false;
-        out[i] = static_cast<std::uint8_t>(16 * high + low);
+[[nodiscard]] inline bool from_text(std::string_view text, uuid& out) noexcept {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        bool const has_dash = i == 4 || i == 6 || i == 8 || i == 10;
+        if (has_dash && !text.starts_with('-')) return false;
+        text.remove_prefix(has_dash);
+        if (!take_byte(text, out[i])) return false;
     }
-    return true;
+    return text.empty();
 }
 
 /// An integer in decimal digits: "0", or a sign and digits of which the first is not 0. False for anything else, and
 /// for what does not fit.
 template <std::integral T>
-[[nodiscard]] constexpr bool from_decimal(std::string_view text, T& out) noexcept {
-    bool const negative = std::is_signed_v<T> && text.starts_with('-');
-    auto const digits = text.substr(negative ? 1 : 0);
-    if (digits.empty() || (digits[0] == '0' && text.size() != 1)) return false;
-    T value = 0;
-    for (char const c : digits) {
-        if (c < '0' || c > '9' || !ferry::detail::checked_multiply(value, T{10}, value)) return false;
-        auto const digit = static_cast<T>(negative ? '0' - c : c - '0');
-        if (!ferry::detail::checked_add(value, digit, value)) return false;
-    }
-    out = value;
-    return true;
+[[nodiscard]] bool from_decimal(std::string_view text, T& out) noexcept {
+    if (text.starts_with("-0") || (text.starts_with('0') && text.size() != 1)) return false;
+    auto const [end, code] = std::from_chars(text.data(), text.data() + text.size(), out);
+    return code == std::errc{} && end == text.data() + text.size();
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail

@@ -20,30 +20,24 @@ struct place {
     return {&parent, nullptr, index};
 }
 
+/// Appends a place that has `below` steps behind it. Returns the number of its own.
+constexpr int append(message& out, place const& p, int below) noexcept {
+    if (p.parent == nullptr) return 0;
+    int const above = append(out, *p.parent, below + 1);
+    if (above >= 4 && below >= 6 && above + below >= 12) {
+        out << (above == 4 ? "/..." : "");
+    } else if (p.key == nullptr) {
+        out << "/" << p.index;
+    } else {
+        out << "/";
+        for (int k = 0; p.key[k] != '\0' && k <= 32; ++k) k == 32 ? out << "..." : out << p.key[k];
+    }
+    return above + 1;
+}
+
 /// "/memories/0/length". The middle of a deep path, and the end of a long key, are left out: what is wrong there must
 /// fit too.
-constexpr message& operator<<(message& out, place const& where) noexcept {
-    int steps = 0;
-    for (auto const* p = &where; p->parent != nullptr; p = p->parent) ++steps;
-    for (int i = 1; i <= steps; ++i) {
-        if (steps > 12 && i > 4 && i <= steps - 6) {
-            if (i == 5) out << "/...";
-            continue;
-        }
-        auto const* p = &where;
-        for (int up = steps - i; up > 0; --up) p = p->parent;
-        out << "/";
-        if (p->key == nullptr) out << p->index;
-        for (int k = 0; p->key != nullptr && p->key[k] != '\0'; ++k) {
-            if (k == 32) {
-                out << "...";
-                break;
-            }
-            out << p->key[k];
-        }
-    }
-    return out;
-}
+constexpr message& operator<<(message& out, place const& where) noexcept { return append(out, where, 0), out; }
 
 /// The public function and its caller, for the errors of the functions below it.
 class caller : public ferry::detail::reporter {
