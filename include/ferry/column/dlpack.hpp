@@ -16,6 +16,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>  // shared ownership of the bits
 #include <optional>
 #include <source_location>
 #include <type_traits>
@@ -58,9 +59,9 @@ template <class BackEnd>
                                              reporter r) {
     auto const length = host_bits.length();
     auto const fill = [&](void* to) { unpack_bits(host_bits, static_cast<unsigned char*>(to)); };
-    auto const make = [&](auto&& memory, void* data) {
+    auto const make = [&](std::shared_ptr<void const> owner, void* data) {
         tensor_view const v{data, dtype_of<bool>, {&length, 1}, {}, place};
-        return own(std::move(memory), v, flags::is_copied, version::current, r);
+        return own(std::move(owner), v, flags::is_copied, version::current, r);
     };
     return put_bytes(length, place, b, on, fill, make, r);
 }
@@ -72,11 +73,12 @@ template <class BackEnd>
     auto const type = tensor_type_of(v, r);
     auto const length = v.length();
     column_tensors out;
+    staged_bytes kept;
+    bitmap_view bits;
     if (!type) return out;
     if (!v.is_without_nulls() && length != 0) {
-        staged_bits bits;
-        if (!bits.stage(v, 0, b, on, r)) return out;
-        if (auto const nulls = length - count_set(bits.view()); nulls != 0) {
+        if (!stage_bits(v, 0, kept, bits, b, on, r)) return out;
+        if (auto const nulls = length - count_set(bits); nulls != 0) {
             if (is_alone) {
                 static_cast<void>(report(
                     r, errc::dtype,
@@ -86,13 +88,12 @@ template <class BackEnd>
                            "the validity"));
                 return out;
             }
-            out.validity = unpacked_tensor(bits.view(), c.device(), b, on, r);
+            out.validity = unpacked_tensor(bits, c.device(), b, on, r);
             if (!*out.validity) return out;
         }
     }
     if (v.type().id == type_id::boolean) {
-        staged_bits bits;
-        if (bits.stage(v, 1, b, on, r)) out.data = unpacked_tensor(bits.view(), c.device(), b, on, r);
+        if (stage_bits(v, 1, kept, bits, b, on, r)) out.data = unpacked_tensor(bits, c.device(), b, on, r);
         return out;
     }
     auto const* const begin =

@@ -60,9 +60,9 @@ template <class BackEnd>
         pack_bits(static_cast<unsigned char const*>(bytes.data()), length, static_cast<unsigned char*>(to));
         set = count_set({to, 0, length});
     };
-    auto const make = [&](auto&& memory, void* at) -> std::shared_ptr<void const> {
+    auto const make = [&](std::shared_ptr<void const> owner, void* at) {
         data = at;
-        return std::make_shared<std::remove_cvref_t<decltype(memory)>>(std::move(memory));
+        return owner;
     };
     return put_bytes(bitmap_bytes(length), place, b, on, fill, make, r);
 }

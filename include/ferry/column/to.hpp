@@ -4,6 +4,7 @@
 #include <ferry/config.hpp>
 
 #if FERRY_HAS_EXCEPTIONS
+#include <ferry/base/detail/catching.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/column/column.hpp>
@@ -26,14 +27,6 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
-/// Memory of an arena, and what a queued copy may still read to fill it.
-template <class Memory, class Mark>
-struct moved_arena {
-    Memory memory;
-    column source;
-    FERRY_NO_UNIQUE_ADDRESS Mark queued{};  // last: it waits before they go
-};
-
 /// One copy of a column. `allocate(bytes)` gives memory at `to`.
 template <class BackEnd, class Allocate>
 class column_copy {
@@ -48,15 +41,16 @@ class column_copy {
 
     [[nodiscard]] column run(column const& c) {
         auto parts = describe(c.view(), column_path{c.name()});
-        std::vector<copied_range*> ranges;
-        for (auto& r : ranges_) ranges.push_back(&r.range);
-        auto const total = lay_out(ranges, runs_, c.view().node().arena);
+        auto const total = lay_out(ranges_, runs_, c.view().node().arena);
         if (total == 0) return build_column(parts, nullptr, to_, {api, where_});
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
-        auto const owner = make_owner(total, reads_later ? c : column{});  // mutant: column_source_kept
-        stream_memory_guard behind{b_, on_, to_};                          // mutant: column_failed_move
+        auto memory = allocate_(static_cast<std::size_t>(total));
+        std::shared_ptr<marked<decltype(memory), queued_by<BackEnd>>> owner;
+        stream_memory_guard behind{b_, on_, to_};  // mutant: column_failed_move
+        owner = std::make_shared<typename decltype(owner)::element_type>(std::move(memory));
+        if (reads_later) owner->source = c.owner();  // mutant: column_source_kept
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
-        for (auto const& r : ranges_) *r.buffer = {begin + r.range.at, r.range.bytes};
+        for (auto const& r : ranges_) *r.buffer = {begin + r.at, r.bytes};
         auto made = build_column(parts, owner, to_, {api, where_}, {begin, static_cast<std::size_t>(total)});
         copy(begin, total, owner->queued);  // last, so that no failure frees memory that a queued copy still writes
         behind.done();
@@ -65,10 +59,7 @@ class column_copy {
 
    private:
     static constexpr char const* api = "ferry::column::to";
-    using memory_type = std::remove_cvref_t<std::invoke_result_t<Allocate&, std::size_t>>;
-    using arena = moved_arena<memory_type, queued_by<BackEnd>>;
-    struct buffer_range {
-        copied_range range;
+    struct buffer_range : copied_range {
         column_buffer* buffer;
     };
 
@@ -78,7 +69,7 @@ class column_copy {
         for (std::size_t i = 0; i < buffers.size(); ++i) {
             auto used = used_bytes(c, i, unused);
             if (used.bytes < 0) static_cast<void>(read_end(c, i, path, b_, on_, used.bytes, {api, where_}));
-            if (used.bytes != 0) ranges_.push_back({{used.begin, used.bytes}, &buffers[i]});
+            if (used.bytes != 0) ranges_.push_back({{used.begin, used.bytes, 0}, &buffers[i]});
         }
         auto const count = static_cast<std::size_t>(c.child_count());
         auto& children = children_.emplace_back();
@@ -98,14 +89,6 @@ class column_copy {
                 .dictionary = c.has_dictionary() ? &children[count] : nullptr,
                 .flags = c.flags(),
                 .metadata = c.metadata()};
-    }
-
-    [[nodiscard]] std::shared_ptr<arena> make_owner(std::int64_t bytes, column source) {
-        arena taken{allocate_(static_cast<std::size_t>(bytes)), std::move(source)};
-        stream_memory_guard behind{b_, on_, to_};
-        auto made = std::make_shared<arena>(std::move(taken));
-        behind.done();
-        return made;
     }
 
     void copy(std::byte* to, std::int64_t total, queued_by<BackEnd>& queued) {
@@ -132,13 +115,14 @@ class column_copy {
             // Has read the staging memory when it returns.
             is_complete = queue_copy(b_, plan_bytes(total), to, to_, at, cpu, on_);
         } else {
-            try {
+            auto const copy_runs = [&] {
                 for (auto const& r : runs_)
                     is_complete &= queue_copy(b_, plan_bytes(r.bytes), to + r.at, to_, r.begin, from_, on_);
-            } catch (...) {
-                if (is_down) settle_failed();  // mutant: column_fetch_settle
-                throw;
-            }
+            };
+            on_exception(copy_runs, [&] {
+                if (!is_down || !on_.names_stream()) return;                  // else the memory is freed now
+                ignore_exceptions([&] { static_cast<void>(b_.wait(on_)); });  // mutant: column_fetch_settle
+            });
         }
         if (is_complete) return;
         if (!is_down) queued = mark_queued(b_, on_);  // mutant: column_queued_mark
@@ -146,10 +130,6 @@ class column_copy {
     }
     void settle(device d) {
         if (d.type != device_type::cpu && on_.names_stream()) b_.wait(on_);
-    }
-    /// The memory of the failed copy is freed now.
-    void settle_failed() noexcept {
-        if (on_.names_stream()) ignore_exceptions([&] { static_cast<void>(b_.wait(on_)); });
     }
 
     BackEnd& b_;

@@ -96,8 +96,7 @@ TEST_CASE("a frame of a hundred columns is one copy to the device, and one wait 
 TEST_CASE("buffers that lie side by side are copied at once only if they are in one allocation") {
     std::byte const bytes[256]{};
     auto const runs_of = [&](std::int64_t first, std::size_t readable) {
-        ferry::detail::copied_range one{bytes, first}, other{bytes + 128, 128};
-        ferry::detail::copied_range* ranges[] = {&other, &one};
+        ferry::detail::copied_range ranges[] = {{bytes + 128, 128}, {bytes, first}};
         std::vector<ferry::detail::copied_range> runs;
         CHECK(ferry::detail::lay_out(ranges, runs, {bytes, readable}) == 256);
         return runs.size();

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>  // shared ownership of copies
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -50,39 +51,33 @@ class staged_bytes {
     void const* data_ = nullptr;
 };
 
-/// The bits of a column's buffer, of its items alone.
-class staged_bits {
-   public:
-    template <class BackEnd>
-    [[nodiscard]] bool stage(column_view c, std::size_t buffer, BackEnd& b, stream_token on, reporter r) {
-        bool const is_empty = c.length() == 0;
-        auto const* const begin =
-            static_cast<std::byte const*>(c.buffers()[buffer].data) + (is_empty ? 0 : c.offset() / 8);
-        auto const bytes = is_empty ? 0 : bitmap_bytes(c.offset() % 8 + c.length());
-        if (!bytes_.stage(begin, bytes, c.device(), b, on, r)) return false;
-        view_ = {bytes_.data(), c.offset() % 8, c.length()};
-        return true;
-    }
-    [[nodiscard]] bitmap_view view() const noexcept { return view_; }
+/// Stages the bits of a column's buffer, of its items alone, in `kept`.
+template <class BackEnd>
+[[nodiscard]] bool stage_bits(column_view c, std::size_t buffer, staged_bytes& kept, bitmap_view& out, BackEnd& b,
+                              stream_token on, reporter r) {
+    bool const is_empty = c.length() == 0;
+    auto const* const begin = static_cast<std::byte const*>(c.buffers()[buffer].data) + (is_empty ? 0 : c.offset() / 8);
+    auto const bytes = is_empty ? 0 : bitmap_bytes(c.offset() % 8 + c.length());
+    if (!kept.stage(begin, bytes, c.device(), b, on, r)) return false;
+    out = {kept.data(), c.offset() % 8, c.length()};
+    return true;
+}
 
-   private:
-    staged_bytes bytes_{};
-    bitmap_view view_{};
-};
-
-/// Memory, and the mark of the copy into it: waits before the memory goes.
+/// Memory of a copy that may be queued, and what the copy may still read.
 template <class Memory, class Mark>
 struct marked {
+    explicit marked(Memory&& m) noexcept : memory{std::move(m)} {}
+
     Memory memory;
-    FERRY_NO_UNIQUE_ADDRESS Mark queued;
+    std::shared_ptr<void const> source{};
+    FERRY_NO_UNIQUE_ADDRESS Mark queued{};  // last: it waits before they go
 };
 
-/// Fresh memory on a device with bytes that `fill(host memory)` writes. `make(memory, data)` makes its owner: behind
-/// the copy where a mark keeps the memory until it was made, else before the copy is queued, so that no failure frees
-/// what it still writes. Returns an empty owner on failure.
+/// Fresh memory on a device with bytes that `fill(host memory)` writes. `make(owner, data)` makes the result before the
+/// copy is queued, so that no failure frees what it still writes. Returns an empty result on failure.
 template <class BackEnd, class Fill, class Make>
 [[nodiscard]] auto put_bytes(std::int64_t bytes, device place, BackEnd& b, stream_token on, Fill fill, Make make,
-                             reporter r) -> std::invoke_result_t<Make&, buffer<host_space>, void*> {
+                             reporter r) -> std::invoke_result_t<Make&, std::shared_ptr<void const>, void*> {
     auto const size = static_cast<std::size_t>(bytes);
     auto host = host_only.allocate(cpu, size, {});
     if (!check_result(host, r)) return {};
@@ -90,31 +85,24 @@ template <class BackEnd, class Fill, class Make>
     if (bytes != 0) fill(staging.data());
     if (place.type == device_type::cpu || bytes == 0) {
         void* const data = staging.data();
-        return make(std::move(staging), data);
+        return make(std::make_shared<buffer<host_space>>(std::move(staging)), data);
     }
     auto got = b.allocate(place, size, on);
     if (!check_result(got, r)) return {};
     auto& memory = unwrapped(got);
-    void* const data = memory.data();
-    bool is_complete = false;
-    if constexpr (marking_back_end<BackEnd>) {
-        if (!is_host_accessible(place)) {
-            using marked_memory = marked<std::remove_reference_t<decltype(memory)>, queued_by<BackEnd>>;
-            marked_memory taken{std::move(memory), {}};
-            stream_memory_guard behind{b, on, place};
-            if (!queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on, is_complete, r) ||
-                (!is_complete && !mark_queued(b, on, taken.queued, r)))
-                return {};
-            behind.done();
-            return make(std::move(taken), data);
-        }
-    }
-    auto made = make(std::move(memory), data);
+    std::shared_ptr<marked<std::remove_reference_t<decltype(memory)>, queued_by<BackEnd>>> owner;
+    stream_memory_guard behind{b, on, place};
+    owner = std::make_shared<typename decltype(owner)::element_type>(std::move(memory));
+    void* const data = owner->memory.data();
+    auto made = make(owner, data);
     if (!made) return {};
-    bool const is_queued = is_host_accessible(place)
-                               ? copy_and_wait(b, plan_bytes(bytes), data, place, staging.data(), cpu, on, r)
-                               : queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on, is_complete, r);
-    if (!is_queued) return {};
+    bool is_complete = false;
+    bool const is_put = is_host_accessible(place)
+                            ? copy_and_wait(b, plan_bytes(bytes), data, place, staging.data(), cpu, on, r)
+                            : queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on, is_complete, r) &&
+                                  (is_complete || mark_queued(b, on, owner->queued, r));
+    if (!is_put) return {};
+    behind.done();
     return made;
 }
 

@@ -105,10 +105,11 @@ struct copied_range {
 };
 /// Plans the copies of the ranges: in address order, each byte once, aligned as before. Because a copy must not leave
 /// an allocation, only ranges that overlap, or that are close together in `readable`, are copied together, with the
-/// gaps between them. Sorts the ranges.
+/// gaps between them. Sorts the ranges, which are copied_range or derived from it.
 /// \return  number of bytes of the allocation
-[[nodiscard]] inline std::int64_t lay_out(std::span<copied_range*> ranges, std::vector<copied_range>& runs,
-                                          std::span<std::byte const> readable = {}) {
+template <class Ranges>
+[[nodiscard]] std::int64_t lay_out(Ranges& ranges, std::vector<copied_range>& runs,
+                                   std::span<std::byte const> readable = {}) {
     constexpr std::int64_t alignment = 64, largest_gap = 4096;
     constexpr std::less<> before;
     auto const round_up = [](std::int64_t n) { return (n + alignment - 1) / alignment * alignment; };
@@ -116,19 +117,19 @@ struct copied_range {
         return !before(begin, readable.data()) && !before(readable.data() + readable.size(), end);
     };
     std::int64_t total = 0;
-    std::ranges::sort(ranges, before, &copied_range::begin);
-    for (auto* r : ranges) {
+    std::ranges::sort(ranges, before, [](copied_range const& r) { return r.begin; });
+    for (copied_range& r : ranges) {
         auto const* const end = runs.empty() ? nullptr : runs.back().begin + runs.back().bytes;
-        bool const overlaps = end != nullptr && before(r->begin, end);  // mutant: column_side_by_side
+        bool const overlaps = end != nullptr && before(r.begin, end);  // mutant: column_side_by_side
         bool const is_near =
-            end != nullptr && is_readable(runs.back().begin, r->begin + r->bytes) && r->begin - end <= largest_gap;
+            end != nullptr && is_readable(runs.back().begin, r.begin + r.bytes) && r.begin - end <= largest_gap;
         if (!overlaps && !is_near) {
-            total = round_up(total) + static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(r->begin) % 16);
-            runs.push_back({r->begin, 0, total});
+            total = round_up(total) + static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(r.begin) % 16);
+            runs.push_back({r.begin, 0, total});
         }
         auto& run = runs.back();
-        r->at = run.at + (r->begin - run.begin);
-        run.bytes = (std::max)(run.bytes, r->begin - run.begin + r->bytes);
+        r.at = run.at + (r.begin - run.begin);
+        run.bytes = (std::max)(run.bytes, r.begin - run.begin + r.bytes);
         total = run.at + run.bytes;
     }
     return round_up(total);

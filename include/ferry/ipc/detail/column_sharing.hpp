@@ -54,8 +54,7 @@ class column_sharing {
     }
 
    private:
-    struct missing_range {
-        ferry::detail::copied_range range;
+    struct missing_range : ferry::detail::copied_range {
         ferry::device place;
         wire::slice* slice;
     };
@@ -118,7 +117,7 @@ class column_sharing {
         if (!is_cut_) return;
         if (used.bytes < 0) read_end();
         if (used.bytes == 0) return;
-        missing_.push_back({{used.begin, used.bytes}, place, &out});
+        missing_.push_back({{used.begin, used.bytes, 0}, place, &out});
         share_.copied.buffers.emplace_back((message{} << path << ": " << ferry::name(kind)).c_str());
     }
 
@@ -133,10 +132,8 @@ class column_sharing {
         }
     }
     void copy(std::span<missing_range> missing, ferry::device place) {
-        std::vector<ferry::detail::copied_range*> ranges;
         std::vector<ferry::detail::copied_range> runs;
-        for (auto& m : missing) ranges.push_back(&m.range);
-        auto const total = static_cast<std::size_t>(ferry::detail::lay_out(ranges, runs));
+        auto const total = static_cast<std::size_t>(ferry::detail::lay_out(missing, runs));
         for (auto const& r : runs) share_.copied.bytes += static_cast<std::uint64_t>(r.bytes);
         bool const is_on_host = place.type == device_type::cpu;
         auto const on = is_on_host ? stream_token{} : copies_on(place);
@@ -158,7 +155,7 @@ class column_sharing {
             behind.done();
         });
         for (auto const& m : missing)
-            *m.slice = {number, static_cast<std::uint64_t>(m.range.at), static_cast<std::uint64_t>(m.range.bytes)};
+            *m.slice = {number, static_cast<std::uint64_t>(m.at), static_cast<std::uint64_t>(m.bytes)};
     }
 
     column const& column_;
