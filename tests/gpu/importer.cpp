@@ -489,10 +489,11 @@ struct state {
                 return share_it(std::move(made));
             }
             case share_columns: {
-                ferry::column children[2];
-                for (int const device : {1, 0}) {
+                std::vector<ferry::column> children(payload.size());
+                for (auto device = static_cast<std::int32_t>(payload.size()); device-- > 0;) {
                     start(device);
-                    children[device] = ferry::from_tensors(fresh(payload[0]), {}, back_end, on());
+                    auto const i = static_cast<std::size_t>(device);
+                    children[i] = ferry::from_tensors(fresh(payload[i]), {}, back_end, on());
                     if (device != 0) own->wait();  // its stream ends
                 }
                 shared = ferry::ipc::share(ferry::make_struct(children).slice(0, 50),

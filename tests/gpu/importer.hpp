@@ -55,7 +55,7 @@ enum class order_of_work : std::uint32_t {
     frame,            ///< payload: handles of a mask and of doubles; number of doubles, bytes of the mask, offset and bytes
                       ///< of the doubles (64 bits each); attaches a table of them
     rows,             ///< answers the rows of the column as text, and drops it
-    share_columns,    ///< payload: a byte; shares a table of 50 rows of it, with a column on each of two GPUs, without a
+    share_columns,    ///< payload: a byte for each GPU; shares a table of 50 rows, with a column of them there, without a
                       ///< copy; answers the descriptor's bytes
     begin_capture,    ///< captures a stream that nothing else uses, so that every thread's calls count
     end_capture,      ///< ends that; answers whether it stayed valid: one byte
