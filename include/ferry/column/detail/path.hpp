@@ -9,6 +9,11 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
+/// Appends a text of any origin: `?` for each character that cannot be printed.
+constexpr void put_printable(message& out, std::string_view text) noexcept {
+    for (char const c : text) out << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+}
+
 /// A node's place, as a list on the stack: `orders.items[].price`. `.name` is a child of a struct or union, `[]` the
 /// items of a list, `{}` the entries of a map, `<run_ends>` and `<values>` the children of a run-end encoded column.
 class column_path {
@@ -49,20 +54,14 @@ class column_path {
     constexpr std::size_t write(message& out, std::size_t whole) const noexcept {
         std::size_t const begin = above_ != nullptr ? above_->write(out, whole) : 0, end = begin + own_length();
         if (whole <= 2 * max_end || end <= max_end || whole - begin <= max_end) {
-            put(out, before_);
-            put(out, name_);
+            put_printable(out, before_);
+            put_printable(out, name_.substr(0, max_name));
         } else if (begin <= max_end) {
             out << "…";
         }
         return end;
     }
     static constexpr std::size_t max_name = 64, max_end = 120;
-
-    /// Names come from anywhere: what is no printable character is shown as `?`.
-    static constexpr void put(message& out, std::string_view text) noexcept {
-        for (char const c : text.substr(0, max_name))
-            out << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
-    }
 
     column_path const* above_ = nullptr;
     std::string_view before_{}, name_{};

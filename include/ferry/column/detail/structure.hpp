@@ -21,10 +21,9 @@ class structure_check {
 
     [[nodiscard]] bool run() const {
         if (!check_lengths() || !check_buffers() || !check_children()) return false;
-        if (c_.has_dictionary() && !is_integer(c_.type().id))
-            return refuse(message{"a column with a dictionary has integers as indices, not "}
-                          << c_.name_of_format().c_str());
-        return true;
+        return !c_.has_dictionary() || is_integer(c_.type().id) ||
+               refuse(message{"a column with a dictionary has integers as indices, not "}
+                      << c_.name_of_format().c_str());
     }
 
    private:
@@ -71,13 +70,9 @@ class structure_check {
         return true;
     }
     [[nodiscard]] bool check_buffer(buffer_layout layout, column_buffer const& b) const {
-        if (layout.kind == buffer_kind::validity) {
+        if (layout.kind == buffer_kind::validity && b.data == nullptr) {
             std::int64_t const nulls = c_.node().null_count.load(std::memory_order_relaxed);
-            if (b.data == nullptr) {
-                if (nulls > 0)
-                    return refuse(message{"its null count is "} << nulls << ", and it has no validity buffer");
-                return true;
-            }
+            return nulls <= 0 || refuse(message{"its null count is "} << nulls << ", and it has no validity buffer");
         }
         std::int64_t needed = 0;
         if (c_.length() != 0 && !needed_bytes(c_.type(), layout, c_.offset() + c_.length(), needed))
@@ -121,9 +116,8 @@ class structure_check {
     }
     [[nodiscard]] bool check_map() const {
         auto const entries = child_of(c_, 0);
-        if (entries.type().id != type_id::structure || entries.child_count() != 2)
-            return refuse_at(0, message{"the entries of a map are structs of a key and a value"});
-        return true;
+        return (entries.type().id == type_id::structure && entries.child_count() == 2) ||
+               refuse_at(0, message{"the entries of a map are structs of a key and a value"});
     }
     [[nodiscard]] bool check_runs() const {
         auto const ends = child_of(c_, 0), values = child_of(c_, 1);
@@ -134,15 +128,13 @@ class structure_check {
         if (ends.known_null_count() > 0) return refuse_at(0, message{"run ends have no nulls"});
         if (ends.length() > values.length())
             return refuse_at(1, message{"there are "} << values.length() << " values for " << ends.length() << " runs");
-        if (c_.length() > 0 && ends.length() == 0)
-            return refuse_at(0, message{"there are no runs for "} << c_.length() << " items");
-        return true;
+        return c_.length() == 0 || ends.length() > 0 ||
+               refuse_at(0, message{"there are no runs for "} << c_.length() << " items");
     }
     [[nodiscard]] bool check_type_ids() const {
         int const ids = union_children{c_.type()}.count;
-        if (ids != c_.child_count())
-            return refuse(message{"it has "} << c_.child_count() << " children and " << ids << " type ids");
-        return true;
+        return ids == c_.child_count() ||
+               refuse(message{"it has "} << c_.child_count() << " children and " << ids << " type ids");
     }
 
     column_view c_;

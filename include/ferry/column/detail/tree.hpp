@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>  // the tree is shared
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -45,7 +46,7 @@ struct column_size {
     if (auto const type = parse_format(format)) return type;
     message text;
     text << path << ": the format `";
-    for (char const c : format.substr(0, 40)) text << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+    put_printable(text, format.substr(0, 40));
     static_cast<void>(report(r, errc::bad_column, text << "` names no Arrow type"));
     return std::nullopt;
 }
@@ -90,18 +91,11 @@ template <class Source>
 class column_writer {
    public:
     column_writer(column_tree& tree, column_size const& size) noexcept
-        : nodes_{tree.nodes},
+        : nodes_{tree.nodes + 1},
           buffers_{reinterpret_cast<column_buffer*>(tree.nodes + size.nodes)},
           text_{reinterpret_cast<char*>(buffers_ + size.buffers)} {}
 
-    /// \param on  device of the nodes whose source gives none
-    template <class Source>
-    void write(Source const& from, device on) {
-        column_node& root = *nodes_++;
-        write(from, root, on);
-    }
-
-   private:
+    /// Writes the root, and the nodes below it. `on` is the device of the nodes whose source gives none.
     template <class Source>
     void write(Source const& from, column_node& out, device on) {
         out.format = keep(from.format());
@@ -119,22 +113,19 @@ class column_writer {
         out.buffers = {buffers_, buffers};
         buffers_ += buffers;
         auto const children = static_cast<std::size_t>(from.child_count());
-        column_node* const first = nodes_;
-        nodes_ += children;  // children of one node lie side by side
-        for (std::size_t i = 0; i < children; ++i) {
-            write(from.child(i), first[i], on);
-            add_below(out, first[i]);
+        std::span const below{nodes_, children + from.has_dictionary()};  // children of one node lie side by side
+        nodes_ += below.size();
+        for (std::size_t i = 0; i < children; ++i) write(from.child(i), below[i], on);
+        out.children = below.first(children);
+        if (from.has_dictionary()) {
+            write(from.dictionary(), below.back(), on);
+            out.dictionary = &below.back();
         }
-        out.children = {first, children};
-        if (!from.has_dictionary()) return;
-        column_node& dictionary = *nodes_++;
-        write(from.dictionary(), dictionary, on);
-        add_below(out, dictionary);
-        out.dictionary = &dictionary;
+        for (auto const& node : below)
+            out.is_mixed = out.is_mixed || node.is_mixed || !is_same_device(node.device, out.device);
     }
-    static void add_below(column_node& node, column_node const& below) noexcept {
-        node.is_mixed = node.is_mixed || below.is_mixed || !is_same_device(node.device, below.device);
-    }
+
+   private:
     [[nodiscard]] std::string_view keep(std::string_view text) noexcept {
         char* const begin = text_;
         text_ = std::copy(text.begin(), text.end(), text_);
@@ -156,7 +147,7 @@ template <class Source>
     tree.nodes = reinterpret_cast<column_node*>(tree.memory.get());
     tree.node_count = size.nodes;
     std::uninitialized_default_construct_n(tree.nodes, size.nodes);
-    column_writer{tree, size}.write(from, on);
+    column_writer{tree, size}.write(from, tree.nodes[0], on);
     return check_structure(tree.root(), path, r);
 }
 
