@@ -49,16 +49,6 @@ class column : public column_interface<column> {
     /// Converts to a view, as std::string converts to std::string_view. The view is valid as long as the column.
     operator column_view() const& noexcept { return view_; }
 
-    /// \return  the type. Type, format and name are valid as long as the column or a copy of it
-    [[nodiscard]] column_type const& type() const noexcept { return view_.type(); }
-    [[nodiscard]] std::string_view format() const noexcept { return view_.format(); }
-    [[nodiscard]] std::string_view name() const noexcept { return view_.name(); }
-    [[nodiscard]] std::int64_t length() const noexcept { return view_.length(); }
-    [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
-    [[nodiscard]] ferry::device device() const noexcept { return view_.device(); }
-    [[nodiscard]] int child_count() const noexcept { return view_.child_count(); }
-    [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
-
     /// Returns the items as a range of std::optional<T>, which keeps the memory alive; see column_values.
     ///
     /// \tparam T  type of the items

@@ -60,6 +60,21 @@ struct column_node {
 template <class Self>
 class column_interface {
    public:
+    /// \return  the type. Type, format and name are valid as long as the column or a copy of it
+    [[nodiscard]] column_type const& type() const noexcept { return node().type; }
+    /// \return  Arrow's format string; for a dictionary-encoded column, that of the indices
+    [[nodiscard]] std::string_view format() const noexcept { return node().format; }
+    [[nodiscard]] std::string_view name() const noexcept { return node().name; }
+    /// \return  number of items
+    [[nodiscard]] std::int64_t length() const noexcept { return self().viewed().length_; }
+    /// \return  number of items before the first one in each buffer
+    [[nodiscard]] std::int64_t offset() const noexcept { return self().viewed().offset_; }
+    /// \return  the device of the buffers of this node or, without buffers, of the first child. Children of a struct
+    ///          may be on other devices
+    [[nodiscard]] ferry::device device() const noexcept { return node().device; }
+    [[nodiscard]] int child_count() const noexcept { return static_cast<int>(node().children.size()); }
+    [[nodiscard]] bool has_dictionary() const noexcept { return node().dictionary != nullptr; }
+
     /// Returns the number of null items or, for a dictionary-encoded column, of null indices. Unions and run-end
     /// encoded columns have no validity and return 0. An unknown count is computed, and stored if this is not a slice.
     ///
@@ -179,6 +194,7 @@ class column_interface {
     friend Self;
     column_interface() = default;
     [[nodiscard]] Self const& self() const noexcept { return static_cast<Self const&>(*this); }
+    [[nodiscard]] detail::column_node const& node() const noexcept { return *self().viewed().node_; }
     static constexpr char const *child_api = "ferry::column::child", *dictionary_api = "ferry::column::dictionary",
                                 *slice_api = "ferry::column::slice", *field_api = "ferry::column::field",
                                 *null_count_api = "ferry::column::null_count";
@@ -196,31 +212,17 @@ class column_view : public column_interface<column_view> {
     column_view(detail::column_node const& node, std::int64_t offset, std::int64_t length) noexcept
         : node_{&node}, offset_{offset}, length_{length} {}
 
-    [[nodiscard]] column_type const& type() const noexcept { return node_->type; }
-    /// \return  Arrow's format string; for a dictionary-encoded column, that of the indices
-    [[nodiscard]] std::string_view format() const noexcept { return node_->format; }
-    [[nodiscard]] std::string_view name() const noexcept { return node_->name; }
     /// \return  key-value pairs in the binary form of ArrowSchema, see metadata_view; empty if there are none
     [[nodiscard]] std::string_view metadata() const noexcept { return node_->metadata; }
     /// \return  the flags of ArrowSchema
     [[nodiscard]] std::int64_t flags() const noexcept { return node_->flags; }
     [[nodiscard]] bool is_nullable() const noexcept { return (node_->flags & 2) != 0; }
-    /// \return  number of items
-    [[nodiscard]] std::int64_t length() const noexcept { return length_; }
-    /// \return  number of items before the first one in each buffer
-    [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }
-    /// \return  the device of the buffers of this node or, without buffers, of the first child. Children of a struct
-    ///          may be on other devices
-    [[nodiscard]] ferry::device device() const noexcept { return node_->device; }
     /// \return  whether a child, at any depth, is on another device than this node; see make_struct
     [[nodiscard]] bool is_mixed() const noexcept { return node_->is_mixed; }
 
     /// \return  the buffers, to which the offset is not applied; see layout_of
     [[nodiscard]] std::span<column_buffer const> buffers() const noexcept { return node_->buffers; }
     [[nodiscard]] column_layout layout() const noexcept { return layout_of(node_->type); }
-
-    [[nodiscard]] int child_count() const noexcept { return static_cast<int>(node_->children.size()); }
-    [[nodiscard]] bool has_dictionary() const noexcept { return node_->dictionary != nullptr; }
 
     /// \return  a bit for each item; all set if the column has no validity. In device memory the bits must not be read
     [[nodiscard]] bitmap_view validity() const noexcept {
@@ -271,7 +273,7 @@ class column_view : public column_interface<column_view> {
     /// \return  the format for messages, at most 40 characters of it
     [[nodiscard]] message name_of_format() const noexcept {
         message text{"`"};
-        for (char const c : format().substr(0, 40)) text << c;
+        detail::put_printable(text, format().substr(0, 40));
         return text << (format().size() > 40 ? "…`" : "`");
     }
     [[nodiscard]] detail::column_node const& node() const noexcept { return *node_; }
@@ -298,7 +300,7 @@ class column_view : public column_interface<column_view> {
         for (auto const& child : node_->children)
             if (child.name == name) return child;
         message text{"the column has no child `"};
-        for (char const c : name) text << c;
+        detail::put_printable(text, name);
         static_cast<void>(report(r, errc::argument, text << "`"));
         return *this;
     }
