@@ -57,7 +57,7 @@ json written(T const& value) {
     } else if constexpr (std::same_as<T, flags>) {
         return written(static_cast<std::uint64_t>(known(value)));
     } else if constexpr (std::is_enum_v<T>) {
-        return written(static_cast<std::underlying_type_t<T>>(value));
+        return static_cast<std::underlying_type_t<T>>(value);
     } else if constexpr (std::integral<T>) {
         bool const fits = std::cmp_less_equal(value, largest_number) && std::cmp_greater_equal(value, -largest_number);
         return fits ? json(value) : json(std::to_string(value));
@@ -98,33 +98,10 @@ class json_value {
     json_value(json const& value, place const& here, caller const& by) noexcept
         : value_{&value}, here_{here}, by_{&by} {}
 
-    /// A member that must be there.
-    [[nodiscard]] json_value operator[](char const* key) const {
-        if (!value_->is_object()) refuse("an object");
-        auto const at = value_->find(key);
-        bool const is_there = at != value_->end() || by_->refuse(here_ / key, " is missing");
-        return {is_there ? *at : *value_, here_ / key, *by_};
-    }
-    [[nodiscard]] bool has(char const* key) const {
-        if (!value_->is_object()) refuse("an object");
-        return value_->contains(key);
-    }
-    [[nodiscard]] std::string_view text() const {
-        if (!value_->is_string()) return refuse("a string"), std::string_view{};
-        return value_->get_ref<std::string const&>();
-    }
-    /// A field of a struct.
+    /// A member of an object.
     template <class T>
     void operator()(key k, T&& field) const {
-        if (k.is != key::required && !has(k.name)) return;
-        auto const member = (*this)[k.name];
-        if (k.is != key::nullable || !member.value_->is_null()) member.read(field);
-    }
-    template <class T>
-    [[nodiscard]] T as() const {
-        T out{};
-        read(out);
-        return out;
+        if (auto const* const member = find(k)) json_value{*member, here_ / k.name, *by_}.read(field);
     }
     template <class T>
     void read(T& out) const {
@@ -133,10 +110,10 @@ class json_value {
             for (auto const known :
                  {memory_kind::none, memory_kind::host_shared, memory_kind::cuda_legacy, memory_kind::cuda_pool})
                 if (text() == name(known)) out = known;
-        } else if constexpr (std::same_as<T, flags>) {
-            out = known(flags{as<std::uint64_t>()});
         } else if constexpr (std::is_enum_v<T>) {
-            out = T{as<std::underlying_type_t<T>>()};
+            std::underlying_type_t<T> number{};
+            read(number), out = T{number};
+            if constexpr (std::same_as<T, flags>) out = known(out);
         } else if constexpr (std::integral<T>) {
             bool fits = false;
             if (auto const* n = value_->get_ptr<json::number_unsigned_t const*>())
@@ -164,8 +141,7 @@ class json_value {
             else T::fields(out, *this);
             if constexpr (std::same_as<T, node>) {
                 (*this)(optional("children"), out.children);
-                if (has("dictionary") && !(*this)["dictionary"].value_->is_null())
-                    (*this)["dictionary"].read(out.dictionary.emplace_back());
+                (*this)(nullable("dictionary"), [&](auto& in) { in.read(out.dictionary.emplace_back()); });
             }
         }
     }
@@ -185,6 +161,17 @@ class json_value {
     }
 
    private:
+    /// Null where the member is missing or null, and may be.
+    [[nodiscard]] FERRY_NOINLINE json const* find(key k) const {
+        if (!value_->is_object()) return refuse("an object"), nullptr;
+        auto const at = value_->find(k.name);
+        if (at == value_->end() && k.is == key::required) by_->refuse(here_ / k.name, " is missing");
+        return at == value_->end() || (k.is == key::nullable && at->is_null()) ? nullptr : &*at;
+    }
+    [[nodiscard]] std::string_view text() const {
+        if (!value_->is_string()) return refuse("a string"), std::string_view{};
+        return value_->get_ref<std::string const&>();
+    }
     FERRY_COLD void refuse(char const* wanted) const { by_->refuse(here_, " is not ", wanted); }
 
     json const* value_;
@@ -250,19 +237,22 @@ class json_builder {
     json_builder built{by};
     if (!json::sax_parse(text.begin(), text.end(), &built)) return d;
     json_value const in{built.document, place{}, by};
-    if (in["format"].text() != format_name)
-        return by.refuse("/format is not ferry-descriptor: this is another document"), d;
+    std::string format;
+    in({"format"}, format);
+    if (format != format_name) return by.refuse("/format is not ferry-descriptor: this is another document"), d;
     in({"version"}, [&](auto& v) { v({"major"}, d.major), v({"minor"}, d.minor); });
     if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest may be anything
     in.check_numbers();
-    auto const said = in["checksum"].as<std::uint32_t>();
+    std::uint32_t said = 0;
+    in({"checksum"}, said);
     built.document.erase("checksum");
     if (auto const found = checksum_of(built.document); said != found)  // mutant: wire_json_checksum
         by.refuse("/checksum is ", said, ", and the rest of the document gives ", found, ": changed on the way");
     in({"from"}, d.from), in({"memories"}, d.memories);
-    if (in.has("tensor") == in.has("column")) by.refuse("the document must have one of /tensor and /column");
-    if (in.has("tensor")) in({"tensor"}, d.root.emplace<tensor>());
-    else if (in.has("column")) in({"column"}, d.root.emplace<node>());
+    int roots = 0;
+    in(optional("tensor"), [&](auto& root) { ++roots, root.read(d.root.emplace<tensor>()); });
+    in(optional("column"), [&](auto& root) { ++roots, root.read(d.root.emplace<node>()); });
+    if (roots != 1) by.refuse("the document must have one of /tensor and /column");
     static_cast<void>(check(d, by));
     return d;
 }
