@@ -3,7 +3,6 @@
 
 #include <ferry/column/bitmap.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/decimal.hpp>
 #include <ferry/column/dlpack.hpp>
 #include <ferry/column/from_tensors.hpp>
 #include <ferry/column/layout.hpp>

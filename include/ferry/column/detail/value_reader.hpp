@@ -4,9 +4,9 @@
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
-#include <ferry/column/decimal.hpp>
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/layout.hpp>
+#include <ferry/column/type.hpp>
 #include <ferry/column/view.hpp>
 
 #include <bit>
@@ -175,17 +175,14 @@ class value_reader<std::span<std::byte const>> {
 
 /// Text, which is not checked to be UTF-8.
 template <>
-class value_reader<std::string_view> {
+class value_reader<std::string_view> : value_reader<std::span<std::byte const>> {
    public:
+    using value_reader<std::span<std::byte const>>::value_reader;
     static constexpr bool accepts(column_type const& t) noexcept { return is_text(t.id); }
-    explicit value_reader(column_view c) noexcept : bytes_{c} {}
     [[nodiscard]] std::string_view read(std::int64_t i, auto r) const {
-        auto const bytes = bytes_.read(i, r);
+        auto const bytes = value_reader<std::span<std::byte const>>::read(i, r);
         return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
     }
-
-   private:
-    value_reader<std::span<std::byte const>> bytes_;
 };
 
 /// Items that are columns: those of a list, the entries of a map, and the row of a struct, as a slice of one item.
@@ -206,10 +203,8 @@ class value_reader<column_view> {
         auto const begin = load_offset(c_.buffers()[1].data, at, is_large);
         if (id == type_id::list_view || id == type_id::large_list_view)
             return cut(r, i, begin, load_offset(c_.buffers()[2].data, at, is_large));
-        std::int64_t length = -1;
-        if (!checked_add(load_offset(c_.buffers()[1].data, at + 1, is_large), begin == INT64_MIN ? 0 : -begin, length))
-            length = -1;
-        return cut(r, i, begin, length);
+        auto const end = load_offset(c_.buffers()[1].data, at + 1, is_large);
+        return cut(r, i, begin, begin < 0 || end < begin ? -1 : end - begin);
     }
 
    private:
