@@ -11,6 +11,7 @@
 #include <support/random_columns.hpp>
 #include <support/sim_column.hpp>
 #include <support/sim_ipc.hpp>
+#include <support/split_columns.hpp>
 
 #include <doctest/doctest.h>
 
@@ -455,6 +456,21 @@ TEST_CASE("columns on a device with an allocation for each buffer are shared wit
     CHECK(sim.races() == 0);
     own.collect(std::chrono::seconds{1});
     CHECK(own.counts().condemned == 0);
+}
+
+TEST_CASE("a column in one allocation of a device is copied in one piece, and only its bytes are counted") {
+    support::sim_system sim{gpu};
+    support::sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    session own;
+    auto const table = support::wide_table(1000).to(gpu, sim, stream);
+    auto const apart = share(support::wide_table(1000), {.session = &own});
+    auto const before = sim.calls(support::verb::copy);
+    auto const s = share(table, {.session = &own, .copy = copy_policy::always, .ready_on = stream}, b);
+    CHECK(sim.calls(support::verb::copy) - before == 1);
+    CHECK(s.copied().bytes == apart.copied().bytes);
+    auto const wanted = support::wide_table(1000), got = s.column().to(ferry::cpu, sim, stream);
+    CHECK(support::shown(got) == support::shown(wanted));
 }
 
 TEST_CASE("memory of a device without a handle is copied on the device") {

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>  // std::less orders any pointers
 #include <memory>  // see region.hpp
 #include <source_location>
 #include <span>
@@ -133,8 +134,14 @@ class column_sharing {
     }
     void copy(std::span<missing_range> missing, ferry::device place) {
         std::vector<ferry::detail::copied_range> runs;
-        auto const total = static_cast<std::size_t>(ferry::detail::lay_out(missing, runs));
-        for (auto const& r : runs) share_.copied.bytes += static_cast<std::uint64_t>(r.bytes);
+        auto const total =
+            static_cast<std::size_t>(ferry::detail::lay_out(missing, runs, column_.view().node().arena));
+        for (std::byte const* end = nullptr; auto const& m : missing) {  // in address order; without gaps
+            auto const* const its_end = m.begin + m.bytes;
+            if (!std::less<>{}(end, its_end)) continue;
+            share_.copied.bytes += static_cast<std::uint64_t>(its_end - (std::max)(m.begin, end, std::less<>{}));
+            end = its_end;
+        }
         bool const is_on_host = place.type == device_type::cpu;
         auto const on = is_on_host ? stream_token{} : copies_on(place);
         if (is_on_host && std::ranges::any_of(missing, [](auto& m) { return m.place.type != device_type::cpu; })) {
