@@ -199,6 +199,7 @@ TEST_CASE("columns, slices and children with an allocation for each buffer are s
             std::vector<column> parts{whole, whole.slice(begin, maker.below(whole.length() - begin + 1))};
             for (int i = 0; i < whole.child_count(); ++i) parts.push_back(whole.child(i));
             for (auto const& c : parts) {
+                static_cast<void>(c.null_count());  // is known from now on, unless it is a slice
                 auto const s = share(c, {.session = &own, .copy = copy_policy::never});
                 CHECK_FALSE(s.copied());
                 most = std::max(most, s.descriptor().memories.size());
@@ -206,6 +207,8 @@ TEST_CASE("columns, slices and children with an allocation for each buffer are s
                     attach_column(ferry::wire::from_bytes(ferry::wire::to_bytes(s.descriptor())), {.session = &other});
                 CHECK(support::shown(a.view()) == support::shown(c.view()));
                 CHECK(a.offset() == (c.length() == 0 ? 0 : c.offset()));
+                CHECK(a.view().known_null_count() == c.view().known_null_count());
+                CHECK(a.null_count() == c.null_count());
                 auto const alias = attach_column(s.descriptor(), {.session = &own});
                 CHECK(support::shown(alias.view()) == support::shown(c.view()));
                 CHECK(support::shown(s.column()) == support::shown(c.view()));
@@ -593,16 +596,17 @@ TEST_CASE("a table with children on several devices is one descriptor, and is at
     CHECK(x.sim.races() == 0);
 }
 
-TEST_CASE("random tables on several devices are shared without a copy, with slices") {
+TEST_CASE("tables of all types on several devices are shared without a copy, with slices and children") {
     std::vector<std::string> formats(std::begin(column_maker::leaves), std::end(column_maker::leaves));
     formats.insert(formats.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
-    auto const made = [&](unsigned seed) {  // the children, and the slice of the table
+    // The children, of which the last one has the buffers of the first, and the slice of the table.
+    auto const made = [&](unsigned seed) {
         column_maker maker{seed};
         auto const rows = maker.below(30);
         std::vector<column> children;
-        for (int i = 0; i < 5; ++i)
-            children.push_back(
-                maker.make(formats[static_cast<std::size_t>(maker.below(std::ssize(formats)))], rows, 3));
+        for (std::size_t i = 0; i < 5; ++i)
+            children.push_back(maker.make(formats[(5 * seed + i) % formats.size()], rows, 3));
+        children.push_back(children[0]);
         auto const begin = maker.below(rows + 1);
         return std::tuple{std::move(children), begin, maker.below(rows - begin + 1)};
     };
@@ -618,6 +622,9 @@ TEST_CASE("random tables on several devices are shared without a copy, with slic
             auto const expected = ferry::make_struct(children, "t").slice(begin, length);
             if (support::shown(a.to(ferry::cpu, theirs, on)) != support::shown(expected)) return 1;
             parent.tell('r');
+            auto const c = attach_column(parent.receive(), {.session = &mappings, .stream = on}, importer);
+            if (support::shown(c.to(ferry::cpu, theirs, on)) != support::shown(children[seed % 5])) return 2;
+            parent.tell('r');
         }
         return theirs.races();
     }};
@@ -628,15 +635,19 @@ TEST_CASE("random tables on several devices are shared without a copy, with slic
         INFO(" seed ", seed);
         auto const [children, begin, length] = made(seed);
         std::vector<column> there;
-        for (auto const& c : children) {
-            auto const place = (seed + there.size() * there.size()) % 3;
+        for (std::size_t i = 0; i < 5; ++i) {
+            auto const place = (seed + i * i) % 3;
+            auto const& c = children[i];
             there.push_back(place == 0 ? x.on_host.put(c) : place == 1 ? x.first.put(c) : x.second.put(c));
         }
-        auto const table = ferry::make_struct(there, "t").slice(begin, length);
-        auto const s = share(table, {.session = &x.own, .copy = copy_policy::never, .ready_on = x.stream}, x.b);
-        CHECK_FALSE(s.copied());
-        other.talk().send(s.descriptor());
-        other.talk().hear('r');
+        there.push_back(there[0]);
+        auto const table = ferry::make_struct(there, "t");
+        for (auto const& c : {table.slice(begin, length), table.child(static_cast<int>(seed % 5))}) {
+            auto const s = share(c, {.session = &x.own, .copy = copy_policy::never, .ready_on = x.stream}, x.b);
+            CHECK_FALSE(s.copied());
+            other.talk().send(s.descriptor());
+            other.talk().hear('r');
+        }
     }
     CHECK(other.finish() == 0);
     CHECK(calls() == before);
