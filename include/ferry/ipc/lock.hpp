@@ -27,39 +27,26 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
     return l;
 }
 
-/// Locks one byte for an open file description, or unlocks it. Never waits.
-/// \param file  any descriptor of it
-/// \param type  F_WRLCK, F_RDLCK or F_UNLCK
-/// \param at    the byte
-/// \return      false when another description has a conflicting lock
+/// Locks one byte, or unlocks it. Never waits; false when another open file description has a conflicting lock.
 inline bool lock(int file, short type, off_t at) noexcept {
     auto const l = lock_of(at, 1, type);
     return ::fcntl(file, F_OFD_SETLK, &l) == 0;
 }
 
-/// Returns whether another open file description has locked one of the bytes.
-/// \param file   any descriptor
-/// \param at     the first byte
-/// \param count  number of bytes
+/// Whether another open file description has locked one of the bytes.
 [[nodiscard]] inline bool is_locked(int file, off_t at, off_t count = 1) noexcept {
     auto l = lock_of(at, count, F_WRLCK);
     return ::fcntl(file, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 }
 
-/// Returns how many of some bytes other open file descriptions have locked.
-/// \param file   any descriptor
-/// \param at     the first byte
-/// \param count  number of bytes
+/// How many of some bytes other open file descriptions have locked.
 [[nodiscard]] inline std::uint64_t count_locked(int file, off_t at, off_t count) noexcept {
     auto l = lock_of(at, count, F_WRLCK);
     if (count <= 0 || ::fcntl(file, F_OFD_GETLK, &l) != 0 || l.l_type == F_UNLCK || l.l_start < at) return 0;
     return 1 + count_locked(file, at, l.l_start - at) + count_locked(file, l.l_start + 1, at + count - l.l_start - 1);
 }
 
-/// Opens the file of a descriptor again: the result has an open file description, and thus locks, of its own.
-/// \param file    the descriptor
-/// \param access  O_RDWR, or O_RDONLY, with which only read locks are possible
-/// \return        -1 with errno when it cannot be opened
+/// Opens a file again, for an open file description, and thus locks, of its own; read locks alone with O_RDONLY.
 [[nodiscard]] inline int reopen(int file, int access = O_RDWR) noexcept {
     char path[32];
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", file);

@@ -1,10 +1,12 @@
-// ferry: options of share and attach, and the copies that a share made.
+// ferry: options of a session, share and attach, and what a session counts and a share copied.
 #pragma once
 
 #include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/request.hpp>
+#include <ferry/ipc/names.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,6 +16,28 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 class session;
+
+/// Options of a session.
+struct session_options {
+    /// Maximum number of unused mappings kept for later attaches, the most recently used ones; 0: none.
+    std::size_t unused_mappings = 64;
+    /// Kind of the segments that the session or `shared_space` allocates. A share of device memory has a segment as
+    /// well, without data. Anonymous segments need no /dev/shm and are not limited by its size (64 MiB in many
+    /// containers), are freed when all processes that use them have ended, even if killed, and have a sealed size, so
+    /// that importers need not trust the exporter. But importers also need `shared::files`, which must be sent over a
+    /// Unix socket.
+    segment_kind segments = segment_kind::named;
+    /// Maximum number of bytes of the unused mappings together.
+    std::uint64_t unused_bytes = std::uint64_t{1} << 30;
+};
+
+/// Counts of a session.
+struct session_counts {
+    std::size_t shares = 0;     ///< open for attaches
+    std::size_t mappings = 0;   ///< mappings of memory of other processes
+    std::size_t unused = 0;     ///< mappings that no tensor uses
+    std::size_t condemned = 0;  ///< closed shares of device memory that an importer still maps
+};
 
 /// Options of `share`. An aggregate whose order of members is frozen.
 struct share_options {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ferry/ipc/detail/session_state.hpp>
+#include <ferry/ipc/options.hpp>
+#include <ferry/ipc/range.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -14,28 +16,6 @@ namespace detail {
 struct session_access;
 }
 
-/// Options of a session.
-struct session_options {
-    /// Maximum number of unused mappings kept for later attaches, the most recently used ones; 0: none.
-    std::size_t unused_mappings = 64;
-    /// Kind of the segments that the session or `shared_space` allocates. A share of device memory has a segment as
-    /// well, without data. Anonymous segments need no /dev/shm and are not limited by its size (64 MiB in many
-    /// containers), are freed when all processes that use them have ended, even if killed, and have a sealed size, so
-    /// that importers need not trust the exporter. But importers also need `shared::files`, which must be sent over a
-    /// Unix socket.
-    segment_kind segments = segment_kind::named;
-    /// Maximum number of bytes of the unused mappings together.
-    std::uint64_t unused_bytes = std::uint64_t{1} << 30;
-};
-
-/// Counts of a session.
-struct session_counts {
-    std::size_t shares = 0;     ///< open for attaches
-    std::size_t mappings = 0;   ///< mappings of memory of other processes
-    std::size_t unused = 0;     ///< mappings that no tensor uses
-    std::size_t condemned = 0;  ///< closed shares of device memory that an importer still maps
-};
-
 /// State shared by calls of `share` and `attach`. With a session, a memory that is already mapped is attached without a
 /// mapping system call, a share of this process is attached as an alias, and a tensor whose storage is already
 /// shared is shared without a copy. Without one, each call is independent.
@@ -45,9 +25,7 @@ struct session_counts {
 /// call during the fork.
 class session {
    public:
-    explicit session(session_options const& options = {})
-        : state_{std::make_shared<detail::session_state>(options.unused_mappings, options.unused_bytes,
-                                                         options.segments)} {}
+    explicit session(session_options const& options = {}) : state_{std::make_shared<detail::session_state>(options)} {}
     session(session const&) = delete;
     session& operator=(session const&) = delete;
 
@@ -70,10 +48,7 @@ class session {
         return found != nullptr && found->memory.is_frozen();
     }
     /// Returns the current counts.
-    [[nodiscard]] session_counts counts() const noexcept {
-        auto const c = state_->counts();
-        return {c[0], c[1], c[2], c[3]};
-    }
+    [[nodiscard]] session_counts counts() const noexcept { return state_->counts(); }
 
    private:
     friend struct detail::session_access;
@@ -85,7 +60,7 @@ namespace detail {
 struct session_access {
     /// The state of a session, or new state for one call, which caches nothing.
     [[nodiscard]] static std::shared_ptr<session_state> state(session* s) {
-        return s != nullptr ? s->state_ : std::make_shared<session_state>(0);
+        return s != nullptr ? s->state_ : std::make_shared<session_state>(session_options{.unused_mappings = 0});
     }
 };
 

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>  // a mapping is owned
 #include <string>  // see names.hpp
 #include <utility>
 
@@ -71,16 +72,6 @@ inline constexpr int no_new_writers = 0x10, no_writers = no_new_writers | F_SEAL
 /// gone.
 class segment {
    public:
-    segment() = default;
-    segment(segment&& other) noexcept { swap(other); }
-    segment& operator=(segment&& other) noexcept {
-        swap(other);
-        return *this;
-    }
-    ~segment() {
-        if (base_ != nullptr) ::munmap(base_, bytes_);
-    }
-
     /// Creates a segment of mode 0600 with zeroed data, and locks the byte of the ID in its name. All pages are
     /// allocated, so that a full /dev/shm is an error here and not a SIGBUS later. The name appears last. The size of
     /// an anonymous segment is sealed.
@@ -130,8 +121,8 @@ class segment {
         made.map(std::move(f), total, access_mode::read_write, name, api, where);
         // Maps the pages at once, which takes a third of the time of page faults at the first writes. Fails without an
         // effect before Linux 5.14.
-        constexpr int populate_write = 23;                                // MADV_POPULATE_WRITE
-        static_cast<void>(::madvise(made.base_, total, populate_write));  // mutant: ipc_populate
+        constexpr int populate_write = 23;                                      // MADV_POPULATE_WRITE
+        static_cast<void>(::madvise(made.base_.get(), total, populate_write));  // mutant: ipc_populate
         made.control().begin(id);
         if (!made.link(name)) detail::fail_system(errno == ENOENT ? ENOSYS : errno, "linkat", name, api, where);
         return made;
@@ -218,10 +209,12 @@ class segment {
         return opened;
     }
 
-    [[nodiscard]] control_page& control() const noexcept { return *static_cast<control_page*>(base_); }
-    [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(base_) + detail::page_bytes(); }
+    [[nodiscard]] control_page& control() const noexcept { return *static_cast<control_page*>(base_.get()); }
+    [[nodiscard]] std::byte* data() const noexcept {
+        return static_cast<std::byte*>(base_.get()) + detail::page_bytes();
+    }
     /// Returns the size of the data, without the control page.
-    [[nodiscard]] std::size_t size() const noexcept { return bytes_ - detail::page_bytes(); }
+    [[nodiscard]] std::size_t size() const noexcept { return base_.get_deleter().bytes - detail::page_bytes(); }
 
     /// Returns the file descriptor that opens an anonymous segment, whose open file description has no locks; -1 for
     /// others.
@@ -269,11 +262,13 @@ class segment {
     /// \return  false, with errno, when it cannot be sealed; EBUSY: it is mapped with write access elsewhere
     [[nodiscard]] bool freeze() const noexcept {
         unique_fd const reader{detail::reopen(file(), O_RDONLY)};
-        if (!reader || ::mmap(base_, bytes_, PROT_READ, MAP_SHARED | MAP_FIXED, reader.get(), 0) == MAP_FAILED)
-            return false;
+        auto const map = [&](int access, int from) {
+            return ::mmap(base_.get(), base_.get_deleter().bytes, access, MAP_SHARED | MAP_FIXED, from, 0);
+        };
+        if (!reader || map(PROT_READ, reader.get()) == MAP_FAILED) return false;
         if (::fcntl(file(), F_ADD_SEALS, F_SEAL_WRITE) == 0) return true;
         int const number = errno;
-        static_cast<void>(::mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, locks(), 0));
+        static_cast<void>(map(PROT_READ | PROT_WRITE, locks()));
         errno = number;
         return false;
     }
@@ -291,31 +286,27 @@ class segment {
     }
 
    private:
-    void swap(segment& other) noexcept {
-        std::swap(base_, other.base_);
-        std::swap(bytes_, other.bytes_);
-        std::swap(file_, other.file_);
-        std::swap(handout_, other.handout_);
-        std::swap(is_sealed_, other.is_sealed_);
-    }
+    struct unmap {
+        std::size_t bytes;
+        void operator()(void* base) const noexcept { ::munmap(base, bytes); }
+    };
+
     void map(unique_fd f, std::size_t total, access_mode mode, std::string const& name, char const* api,
              std::source_location where) {
         int const access = is_sealed_ ? PROT_READ : PROT_READ | PROT_WRITE;
         void* const at = ::mmap(nullptr, total, access, MAP_SHARED, f.get(), 0);
         if (at == MAP_FAILED) detail::fail_system(errno, "mmap", name, api, where);
-        base_ = at;
-        bytes_ = total;
+        base_ = {at, unmap{total}};
         file_ = std::move(f);
         // mutant: ipc_read_only
         if (mode == access_mode::read_only && !is_sealed_ && size() != 0 && ::mprotect(data(), size(), PROT_READ) != 0)
             detail::fail_system(errno, "mprotect", name, api, where);
     }
 
-    void* base_ = nullptr;
-    std::size_t bytes_ = 0;
     unique_fd file_{};     // its open file description has the locks of this mapping
     unique_fd handout_{};  // of an anonymous segment, without locks
     bool is_sealed_ = false;
+    std::unique_ptr<void, unmap> base_{};
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -20,9 +20,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// opened_memory, whatever its type.
 struct opened {
-    opened() = default;
-    opened(opened const&) = delete;
-    opened& operator=(opened const&) = delete;
     virtual ~opened() = default;
     [[nodiscard]] virtual void* data() const = 0;
     [[nodiscard]] virtual ferry::device device() const = 0;
@@ -41,15 +38,12 @@ struct opened_by final : opened {
 
 /// One mapping. Its place in the control page ends with it, and with its copies in forked children.
 struct mapping_entry {
-    mapping_entry() = default;
-    mapping_entry(mapping_entry const&) = delete;
-    mapping_entry& operator=(mapping_entry const&) = delete;
     ~mapping_entry() {
         bool const is_device = !foreign.empty();
         // First: an empty place says that nothing is mapped. In order: the first waits for the work that uses any.
         for (auto& one : foreign) one.reset();  // mutant: ipc_close_after_work
         // A forked child cannot use memory of a device, but may read that of the host.
-        if (is_device && process.is_here()) control().leave(place, where->memory.locks());
+        if (is_device && process.is_here()) control().leave(place, memory().locks());
     }
 
     std::string key{};
@@ -67,21 +61,12 @@ struct mapping_entry {
     bool is_opening = true;
     bool is_current = true;  // found by its key
 
-    [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
-    [[nodiscard]] bool is_attachable() const noexcept { return where->memory.is_open(share); }
-    /// The first tensor came, the last one went. Only where the page cannot be written: see control_page.
+    [[nodiscard]] segment& memory() const noexcept { return where->memory; }
+    [[nodiscard]] control_page& control() const noexcept { return memory().control(); }
+    [[nodiscard]] bool is_attachable() const noexcept { return memory().is_open(share); }
+    /// Called for the first tensor. Only where the page cannot be written: see control_page.
     void begin_reading() noexcept {
-        if (where->memory.is_sealed()) place = control_page::begin_reading(where->memory.locks());
-    }
-    void end_reading() noexcept {
-        if (where->memory.is_sealed() && place >= 0) control_page::end_reading(place, where->memory.locks());
-    }
-    /// A tensor came or went.
-    void add_reader() const noexcept {
-        if (!where->memory.is_sealed()) control().add_reader(place);
-    }
-    void drop_reader() const noexcept {
-        if (!where->memory.is_sealed()) control().drop_reader(place);
+        if (memory().is_sealed()) place = control_page::begin_reading(memory().locks());
     }
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         std::uint64_t all = 0;
@@ -159,7 +144,8 @@ class import_cache {
         mapping_entry& one = *at;
         if (--one.users != 0) return;
         bool const is_mine = one.process.is_here() && !one.is_inherited();
-        if (is_mine) one.end_reading();
+        if (is_mine && one.place >= 0 && one.memory().is_sealed())
+            control_page::end_reading(one.place, one.memory().locks());
         bool const has_room = bound_ != 0 && one.bytes() <= most_bytes_;
         if (bool const keep = is_mine && one.is_current && has_room && one.is_attachable(); !keep) {
             if (one.is_current) by_key_.erase(one.key);

@@ -256,7 +256,8 @@ class new_share {
     /// A state in a new segment; 0 bytes: its control page alone. `allocation`: 0, or the ID of memory that has one.
     share_state& add_segment(std::uint64_t allocation, std::size_t bytes) {
         auto& s = add_state(session_->segments());
-        s.where = std::make_shared<region>(s.name, bytes, allocation != 0 ? allocation : s.id, where_);
+        auto const id = allocation != 0 ? allocation : s.id;
+        s.where = std::make_shared<region>(segment::create(s.name, bytes, id, where_), id);
         session_->regions().add(s.where);
         return s;
     }

@@ -29,7 +29,7 @@ class attachment {
    public:
     attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, stream_token on) noexcept
         : session_{std::move(session)}, mapping_{mapping}, on_{on} {
-        if (mapping_->process.is_here()) mapping_->add_reader();
+        if (mapping_->process.is_here() && !is_sealed()) mapping_->control().add_reader(mapping_->place);
     }
     attachment(attachment&& other) noexcept = default;
     attachment& operator=(attachment&&) = delete;
@@ -43,12 +43,13 @@ class attachment {
                 return;
             }
             // The child has the place as well, and this process will not use it again.
-            if (!mapping_->is_inherited()) mapping_->drop_reader();
+            if (!mapping_->is_inherited() && !is_sealed()) mapping_->control().drop_reader(mapping_->place);
         }
         session_->imports().release(mapping_);
     }
 
    private:
+    [[nodiscard]] bool is_sealed() const noexcept { return mapping_->memory().is_sealed(); }
     /// Called before the reader is subtracted, so that an exporter that sees no reader sees the event. False when the
     /// completion of the queued work cannot be determined.
     [[nodiscard]] bool announce_done() noexcept {
@@ -143,8 +144,8 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
         segment::open(first.name, bytes, first.id, mode, call.segment_of(group), call.where), first.id, mode);
     call.session->regions().add(made.where);
     made.where->shared_as = region::use::imported;
-    if (made.where->memory.is_sealed()) made.begin_reading();
-    else made.place = made.control().enter(made.where->memory.locks());
+    if (made.memory().is_sealed()) made.begin_reading();
+    else made.place = made.control().enter(made.memory().locks());
     if (made.place == -1)
         fail(errc::out_of_memory, attach_api, message{"the kernel has no memory for a lock"}, call.where);
     if (!made.is_attachable()) fail_gone(first, gone, call.where);
@@ -234,7 +235,7 @@ template <class BackEnd, class Note>
             found.device = one.device();
             one.wait_ready(m, how.stream.on_device(found.device));  // mutant: ipc_ready
         } else if (m.length != 0) {
-            found.begin = mapping->where->memory.data() + m.offset;
+            found.begin = mapping->memory().data() + m.offset;
         }
         note(group[i], found);
     }

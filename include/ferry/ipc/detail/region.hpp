@@ -20,9 +20,8 @@ class region_map;
 
 /// A segment, and how it is mapped. Leaves its map when it dies.
 struct region {
-    region(segment s, std::uint64_t allocation, access_mode m) : memory{std::move(s)}, id{allocation}, mode{m} {}
-    region(std::string const& name, std::uint64_t bytes, std::uint64_t allocation, std::source_location where)
-        : region{segment::create(name, bytes, allocation, where), allocation, access_mode::read_write} {}
+    region(segment s, std::uint64_t allocation, access_mode m = access_mode::read_write)
+        : memory{std::move(s)}, id{allocation}, mode{m} {}
     inline ~region();
 
     segment memory;

@@ -4,11 +4,10 @@
 #include <ferry/ipc/detail/import.hpp>
 #include <ferry/ipc/detail/region.hpp>
 #include <ferry/ipc/detail/share_state.hpp>
-#include <ferry/ipc/names.hpp>
+#include <ferry/ipc/options.hpp>
 #include <ferry/ipc/process.hpp>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +30,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 class session_state : public std::enable_shared_from_this<session_state> {
    public:
-    explicit session_state(std::size_t unused_mappings, std::uint64_t unused_bytes = 0,
-                           segment_kind segments = segment_kind::named) noexcept
-        : segments_{segments}, imports_{unused_mappings, unused_bytes} {}
+    explicit session_state(session_options const& how) noexcept
+        : segments_{how.segments}, imports_{how.unused_mappings, how.unused_bytes} {}
 
     /// This process; after a fork the child's, which has shared nothing.
     [[nodiscard]] wire::origin me(std::source_location where) {
@@ -135,8 +133,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     [[nodiscard]] segment_kind segments() const noexcept { return segments_; }
     [[nodiscard]] region_map& regions() noexcept { return regions_; }
     [[nodiscard]] import_cache& imports() noexcept { return imports_; }
-    /// Open shares, mappings, unused mappings, condemned shares.
-    [[nodiscard]] std::array<std::size_t, 4> counts() const noexcept {
+    [[nodiscard]] session_counts counts() const noexcept {
         std::lock_guard const lock{mutex_};
         return {shares_.size(), imports_.size(), imports_.unused(), condemned_.size()};
     }

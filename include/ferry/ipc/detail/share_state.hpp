@@ -21,9 +21,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// exported_memory, whatever its type.
 struct exporting {
-    exporting() = default;
-    exporting(exporting const&) = delete;
-    exporting& operator=(exporting const&) = delete;
     virtual ~exporting() = default;
     virtual void wait_ready(stream_token) = 0;
     virtual bool order_after(event_handle const&, stream_token) = 0;
@@ -48,10 +45,6 @@ class session_state;
 /// A control page, and the memories whose descriptions name it. Held by `shared`, by the exporter's own tensors, and by
 /// the session for as long as importers have device memory mapped.
 struct share_state {
-    share_state() = default;
-    share_state(share_state const&) = delete;
-    share_state& operator=(share_state const&) = delete;
-
     struct memory {
         wire::memory description;
         std::byte* begin;      // of the exported range
