@@ -84,6 +84,7 @@ class segment {
     [[nodiscard]] static segment create(std::string const& name, std::uint64_t bytes, std::uint64_t id,
                                         std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::create";
+        auto const fail_on = [&](char const* call, int number) { detail::fail_system(number, call, name, api, where); };
         std::size_t total = 0;
         off_t end = 0;
         if (!ferry::detail::checked_add(static_cast<std::size_t>(bytes), detail::page_bytes(), total) ||
@@ -93,12 +94,10 @@ class segment {
         bool const is_anonymous = detail::is_anonymous(name);
         unique_fd f{is_anonymous ? ::memfd_create(name.c_str() + 1, MFD_CLOEXEC | MFD_ALLOW_SEALING)
                                  : ::open(shared_memory_folder.data(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
-        if (!f) {
-            int const number = errno == ENOENT ? ENOSYS : errno;  // no such folder
-            detail::fail_system(number, is_anonymous ? "memfd_create" : "open(O_TMPFILE)", name, api, where);
-        }
+        auto const missing_folder = [] { return errno == ENOENT ? ENOSYS : errno; };
+        if (!f) fail_on(is_anonymous ? "memfd_create" : "open(O_TMPFILE)", missing_folder());
         // Independent of the umask.
-        if (::fchmod(f.get(), 0600) != 0) detail::fail_system(errno, "fchmod", name, api, where);
+        if (::fchmod(f.get(), 0600) != 0) fail_on("fchmod", errno);
         // A size that cannot fit fails before pages are allocated, which would evict other memory. Then in pieces, so
         // that a long allocation makes progress although signals interrupt it.
         constexpr off_t piece = off_t{64} << 20;
@@ -106,16 +105,16 @@ class segment {
         // A file system without a limit (mounted with size=0) reports 0 blocks.
         if (!is_anonymous && ::fstatvfs(f.get(), &room) == 0 && room.f_blocks != 0 &&
             total / room.f_bsize > room.f_bavail)
-            detail::fail_system(ENOSPC, "posix_fallocate", name, api, where);
+            fail_on("posix_fallocate", ENOSPC);
         for (off_t done = 0; done < end;) {
             auto const n = std::min(piece, end - done);
             int const number = ::posix_fallocate(f.get(), done, n);  // mutant: ipc_segment_room
             if (number == 0) done += n;
-            else if (number != EINTR) detail::fail_system(number, "posix_fallocate", name, api, where);
+            else if (number != EINTR) fail_on("posix_fallocate", number);
         }
         // mutant: ipc_anonymous_sealed
         if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, detail::fixed_size) != 0)
-            detail::fail_system(errno, "fcntl(F_ADD_SEALS)", name, api, where);
+            fail_on("fcntl(F_ADD_SEALS)", errno);
         segment made;
         if (is_anonymous) made.handout_ = std::exchange(f, detail::reopened(f, O_RDWR, name, api, where));
         made.map(std::move(f), total, access_mode::read_write, name, api, where);
@@ -124,7 +123,7 @@ class segment {
         constexpr int populate_write = 23;                                      // MADV_POPULATE_WRITE
         static_cast<void>(::madvise(made.base_.get(), total, populate_write));  // mutant: ipc_populate
         made.control().begin(id);
-        if (!made.link(name)) detail::fail_system(errno == ENOENT ? ENOSYS : errno, "linkat", name, api, where);
+        if (!made.link(name)) fail_on("linkat", missing_folder());
         return made;
     }
 
@@ -144,68 +143,52 @@ class segment {
     [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::uint64_t id, access_mode mode,
                                       int file = -1, std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";
+        auto const refuse = [&](errc code, message const& text) { detail::fail(code, api, text, where); };
+        auto const about = [&] { return message{"the segment "} << name.c_str(); };
         auto const parts = parse_segment_name(name);
-        if (!parts)
-            detail::fail(errc::bad_descriptor, api, message{"`"} << name.c_str() << "` is not the name of a segment",
-                         where);
-        bool const is_anonymous = detail::is_anonymous(name);
+        if (!parts) refuse(errc::bad_descriptor, message{"`"} << name.c_str() << "` is not the name of a segment");
+        bool const is_anonymous = parts->kind == segment_kind::anonymous;
         if (is_anonymous && file < 0)
-            detail::fail(errc::permission, api,
-                         message{"the segment "}
-                             << name.c_str()
-                             << " is no file: its file descriptor, which travels over a socket beside "
-                                "this text, is needed",
-                         where);
+            refuse(
+                errc::permission,
+                about() << " is no file: its file descriptor, which travels over a socket beside this text, is needed");
         segment opened;
         unique_fd f{is_anonymous
                         ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
                         : ::open(detail::path_of(name.c_str()).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         int const number = f ? 0 : errno;
         if (number == ENOENT && parts->device != shared_memory_device())  // mutant: ipc_private_shm
-            detail::fail(errc::unsupported_platform, api,
-                         message{name.c_str()} << " is in another /dev/shm: let both containers use one (docker run "
-                                                  "--ipc), or share anonymous segments (session_options::segments)",
-                         where);
+            refuse(errc::unsupported_platform,
+                   about() << " is in another /dev/shm: let both containers use one (docker run --ipc), or share "
+                              "anonymous segments (session_options::segments)");
         if (!f) detail::fail_system(number, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
         struct stat facts = {};
         if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
         // mutant: ipc_owner_check
         if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
-            detail::fail(errc::permission, api,
-                         message{"the segment "}
-                             << name.c_str() << " is another user's, or open to others: its owner is " << facts.st_uid
-                             << ", its mode " << facts.st_mode << "; share and attach as one user",
-                         where);
+            refuse(errc::permission, about() << " is another user's, or open to others: its owner is " << facts.st_uid
+                                             << ", its mode " << facts.st_mode << "; share and attach as one user");
         // F_GET_SEALS fails with -1, which has all bits set, on a file system without seals.
         int const seals = is_anonymous ? ::fcntl(f.get(), F_GET_SEALS) : 0;
         // mutant: ipc_anonymous_on_disk, ipc_anonymous_unsealed
         if (is_anonymous && (seals < 0 || (seals & detail::fixed_size) != detail::fixed_size))
-            detail::fail(errc::permission, api,
-                         message{"the file of "} << name.c_str()
-                                                 << " is not a memfd with a sealed size: a process that has it "
-                                                    "could shrink it while it is mapped",
-                         where);
+            refuse(errc::permission, about() << " is not a memfd with a sealed size: a process that has its file could "
+                                                "shrink it while it is mapped");
         std::uint64_t total = 0;
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
             total > static_cast<std::uint64_t>(facts.st_size))  // mutant: ipc_segment_size
-            detail::fail(errc::bad_descriptor, api,
-                         message{"the descriptor states "} << bytes << " bytes, the segment " << name.c_str() << " has "
-                                                           << std::int64_t{facts.st_size} << " with its control page",
-                         where);
+            refuse(errc::bad_descriptor, about() << " has " << std::int64_t{facts.st_size}
+                                                 << " bytes with its control page, the descriptor states " << bytes);
         opened.is_sealed_ = is_anonymous && (seals & detail::no_writers) != 0;
         if (opened.is_sealed_ && mode == access_mode::read_write)
-            detail::fail(errc::permission, api,
-                         message{name.c_str()} << " is sealed against writes: attach it read-only", where);
+            refuse(errc::permission, about() << " is sealed against writes: attach it read-only");
         int const access = opened.is_sealed_ ? O_RDONLY : O_RDWR;
         if (is_anonymous) opened.handout_ = std::exchange(f, detail::reopened(f, access, name, api, where));
         opened.map(std::move(f), static_cast<std::size_t>(total), mode, name, api, where);
         if (!opened.control().is_valid(id))
-            detail::fail(errc::stale_handle, api,
-                         message{"the segment "}
-                             << name.c_str()
-                             << " holds another allocation than the descriptor says: ask its exporter "
-                                "for a new descriptor",
-                         where);
+            refuse(errc::stale_handle, about()
+                                           << " holds another allocation than the descriptor says: ask its exporter "
+                                              "for a new descriptor");
         return opened;
     }
 

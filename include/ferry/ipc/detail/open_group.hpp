@@ -75,11 +75,6 @@ class attachment {
 
 inline constexpr char const* gone = "its exporter has closed it, or is gone";
 
-[[noreturn]] FERRY_COLD inline void fail_gone(wire::memory const& m, char const* why, std::source_location where) {
-    fail(errc::exporter_gone, attach_api,
-         message{m.name.c_str()} << ": " << why << ": ask it, or its successor, for a new descriptor", where);
-}
-
 /// The numbers of a descriptor's memories that have one name, and thus one control page.
 using memory_group = std::span<std::uint32_t const>;
 
@@ -93,6 +88,11 @@ struct attach_call {
     wire::origin me = session->me(where);
     std::uint32_t tried = 0;  // the number of the memory that is being opened
 
+    [[noreturn]] FERRY_COLD void refuse(errc code, message const& text) const { fail(code, attach_api, text, where); }
+    [[noreturn]] FERRY_COLD void fail_gone(wire::memory const& m, char const* why) const {
+        refuse(errc::exporter_gone,
+               message{m.name.c_str()} << ": " << why << ": ask it, or its successor, for a new descriptor");
+    }
     [[nodiscard]] int file(std::size_t i) const noexcept { return i < how.files.size() ? how.files[i] : -1; }
     /// The file of the segment of a group. If there are more files than memories, those of segments come last. Of the
     /// others, that of a pool's memory is the file of the pool.
@@ -107,15 +107,14 @@ struct attach_call {
 inline segment_name check_origin(attach_call const& call, wire::memory const& m) {
     auto const name = parse_segment_name(m.name);
     if (!name)
-        fail(errc::bad_descriptor, attach_api,
-             message{"memories[0].name is `"} << m.name.c_str() << "`, which is not the name of a segment", call.where);
+        call.refuse(errc::bad_descriptor,
+                    message{"memories[0].name is `"} << m.name.c_str() << "`, which is not the name of a segment");
     if (name->uid != ::geteuid())
-        fail(errc::permission, attach_api,
-             message{"user "} << name->uid << " shares this, and this process runs as " << std::uint64_t{::geteuid()}
-                              << ": share and attach as one user",
-             call.where);
+        call.refuse(errc::permission, message{"user "} << name->uid << " shares this, and this process runs as "
+                                                       << std::uint64_t{::geteuid()}
+                                                       << ": share and attach as one user");
     if (call.from.from.boot_id != call.me.boot_id)
-        fail_gone(m, "it was shared on another machine, or before this one was started", call.where);
+        call.fail_gone(m, "it was shared on another machine, or before this one was started");
     return *name;
 }
 
@@ -146,19 +145,17 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
     made.where->shared_as = region::use::imported;
     if (made.memory().is_sealed()) made.begin_reading();
     else made.place = made.control().enter(made.memory().locks());
-    if (made.place == -1)
-        fail(errc::out_of_memory, attach_api, message{"the kernel has no memory for a lock"}, call.where);
-    if (!made.is_attachable()) fail_gone(first, gone, call.where);
+    if (made.place == -1) call.refuse(errc::out_of_memory, message{"the kernel has no memory for a lock"});
+    if (!made.is_attachable()) call.fail_gone(first, gone);
     for (auto const i : group) {
         call.tried = i;
         auto const& m = call.from.memories[i];
         made.descriptions.push_back(m);
         if (m.kind == wire::memory_kind::host_shared || m.kind == wire::memory_kind::none) {
             if (group.size() == 1) return;
-            fail(errc::bad_descriptor, attach_api,
-                 message{"several memories have the name "} << m.name.c_str() << ", and one is of kind "
-                                                            << wire::name(m.kind) << ", which has a name of its own",
-                 call.where);
+            call.refuse(errc::bad_descriptor, message{"several memories have the name "}
+                                                  << m.name.c_str() << ", and one is of kind " << wire::name(m.kind)
+                                                  << ", which has a name of its own");
         }
         if constexpr (handle_back_end<BackEnd>) {
             if (b.opens(m)) {
@@ -171,7 +168,7 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
         message text{"the passed back end opens no memory of kind "};
         text << wire::name(m.kind);
         if (uses_cuda_streams(m.type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
-        fail(errc::no_backend, attach_api, text, call.where);
+        call.refuse(errc::no_backend, text);
     }
 }
 
@@ -195,9 +192,8 @@ template <class BackEnd, class Note>
     if (auto own = call.session->find(name.id)) {
         bool const is_same = std::ranges::equal(group, own->memories, {}, memory, &share_state::memory::description);
         if (!is_same)  // mutant: ipc_alias_memory
-            fail(errc::bad_descriptor, attach_api, message{"its memory is not what was shared under this name"},
-                 call.where);
-        if (!own->is_open) fail_gone(first, "this process has closed it", call.where);
+            call.refuse(errc::bad_descriptor, message{"its memory is not what was shared under this name"});
+        if (!own->is_open) call.fail_gone(first, "this process has closed it");
         // mutant: ipc_alias_ready
         for (auto const& handle : own->handles) handle->wait_ready(how.stream.on_device(own->device));
         for (std::size_t i = 0; i < group.size(); ++i)
@@ -209,12 +205,11 @@ template <class BackEnd, class Note>
     if (is_here && first.kind != wire::memory_kind::host_shared && first.kind != wire::memory_kind::none) {
         if (!segment::open(first.name, 0, first.id, access_mode::read_write, call.segment_of(group), call.where)
                  .is_open(name.id))
-            fail_gone(first, "this process has closed it", call.where);
-        fail(
-            errc::same_process, attach_api,
+            call.fail_gone(first, "this process has closed it");
+        call.refuse(
+            errc::same_process,
             message{
-                "this process shares the memory itself, and handles open in other processes only: pass the session that shared it"},
-            call.where);
+                "this process shares the memory itself, and handles open in other processes only: pass the session that shared it"});
     }
 
     message key{first.name.c_str()};
@@ -223,9 +218,9 @@ template <class BackEnd, class Note>
     auto const mapping = call.session->imports().acquire(
         key.c_str(), [&](mapping_entry& made) { open_import(made, call, group, name, b); });
     attachment hold{call.session, mapping, how.stream};
-    if (!mapping->is_attachable()) fail_gone(first, gone, call.where);
+    if (!mapping->is_attachable()) call.fail_gone(first, gone);
     if (!std::ranges::equal(group, mapping->descriptions, is_same_range, memory))
-        fail(errc::bad_descriptor, attach_api, message{"its memory is not what is mapped under this name"}, call.where);
+        call.refuse(errc::bad_descriptor, message{"its memory is not what is mapped under this name"});
     for (std::size_t i = 0; i < group.size(); ++i) {
         auto const& m = memory(group[i]);
         memory_range found{nullptr, m.length, how.device && how.device->type == m.type ? *how.device : m.type};

@@ -31,6 +31,10 @@ struct region {
     process_mark locked_by = process_mark::here();  // guarded by the map, like the next one
     enum class use : std::uint8_t { none, writable, sealed, imported } shared_as = use::none;
     region_map* map = nullptr;  // outlives it
+    // Of an allocation of shared_space:
+    std::shared_ptr<region> self{};  // until it is freed
+    std::string name{};
+    process_mark made_by{};
 };
 
 /// Where the regions of a session lie.

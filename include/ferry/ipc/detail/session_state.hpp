@@ -112,19 +112,16 @@ class session_state : public std::enable_shared_from_this<session_state> {
 
     void keep(std::shared_ptr<region> const& r, std::string const& name) {
         regions_.add(r);
-        std::lock_guard const lock{mutex_};
-        kept_.emplace(r->memory.data(), allocation{r, name, process_mark::here()});
+        r->name = name;
+        r->made_by = process_mark::here();
+        r->self = r;
     }
     void drop(void* data) noexcept {
-        allocation last;
-        std::lock_guard const lock{mutex_};
-        auto const found = kept_.find(data);
-        if (found == kept_.end()) return;
-        last = std::move(found->second);
-        kept_.erase(found);
+        auto const found = regions_.find({static_cast<std::byte*>(data), 1, 0});
+        if (found == nullptr || std::exchange(found->self, nullptr) == nullptr) return;
         // mutant: ipc_fork_space
-        if (!last.process.is_here()) return;  // the parent's name
-        last.where->memory.unlink(last.name);
+        if (!found->made_by.is_here()) return;  // the parent's name
+        found->memory.unlink(found->name);
     }
 
     // ---- imports ----
@@ -139,12 +136,6 @@ class session_state : public std::enable_shared_from_this<session_state> {
     }
 
    private:
-    struct allocation {
-        std::shared_ptr<region> where{};
-        std::string name{};
-        process_mark process{};
-    };
-
     std::size_t collect_once() noexcept {
         condemned_list freed;  // outlives the lock, because the destructors of owners may call this session
         std::lock_guard const lock{mutex_};
@@ -167,8 +158,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     std::map<std::uint64_t, std::weak_ptr<share_state>> shares_;
     condemned_list condemned_;  // keeps this session
     region_map regions_;
-    std::map<void const*, allocation, std::less<>> kept_;
-    import_cache imports_;  // these two last: their regions leave the map when they die
+    import_cache imports_;  // last: its regions leave the map when they die
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
