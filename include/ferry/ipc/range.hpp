@@ -1,9 +1,8 @@
 // ferry: the range of bytes of a tensor.
 #pragma once
 
-#include <ferry/base/checked.hpp>
 #include <ferry/base/device.hpp>
-#include <ferry/base/dtype.hpp>
+#include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <cstddef>
@@ -24,17 +23,11 @@ struct byte_range {
 /// \param v  a validated view, so that no computation overflows (R32), on a device whose data is an address
 [[nodiscard]] constexpr byte_range range_of(tensor_view const& v) noexcept {
     if (v.is_empty()) return {};
-    std::int64_t low = 0, high = 0;  // in elements from the first one
-    for (int i = 0; i < v.rank(); ++i) {
-        if (v.extent(i) == 1) continue;
-        std::int64_t const reach = (v.extent(i) - 1) * v.stride(i);
-        (reach < 0 ? low : high) += reach;
-    }
-    std::int64_t const bits = bits_per_element(v.dtype(), v.is_padded());
-    std::int64_t const below = (low * bits) >> 3;  // whole bytes, downwards
-    std::int64_t const end = (high + 1) * bits;
-    std::int64_t const above = (end >> 3) + ((end & 7) != 0);
-    return {static_cast<std::byte const*>(v.data()) + below, static_cast<std::size_t>(above - below), -below};
+    ferry::detail::byte_reach reach{0, static_cast<std::uint64_t>(v.nbytes())};
+    if (!v.strides().is_implicit())
+        static_cast<void>(ferry::detail::find_reach(v.shape(), v.strides(), v.dtype(), v.is_padded(), reach));
+    return {static_cast<std::byte const*>(v.data()) - reach.below, static_cast<std::size_t>(reach.below + reach.above),
+            static_cast<std::int64_t>(reach.below)};
 }
 
 namespace detail {

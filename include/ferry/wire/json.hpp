@@ -1,7 +1,7 @@
 // ferry: a descriptor as JSON, for readers in other languages and for people. docs/schema/descriptor-2.json is its
 // schema. The only header that needs nlohmann/json, and part of no umbrella. Where memory runs out that library may end
 // the process, for its destructors allocate; the binary form only throws std::bad_alloc.
-// length: both directions of one format, of which every field stands here once for each.
+// length: both directions of one format, and the parser of its text.
 #pragma once
 
 #include <ferry/wire/check.hpp>

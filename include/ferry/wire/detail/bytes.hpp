@@ -26,7 +26,7 @@ struct descriptor_format {
     static constexpr char const* cure = "";
 };
 
-/// The bytes of a number in memory, or the number of such bytes, on a platform of any byte order.
+/// The bytes of a number, from the order in memory to that on the wire, and back.
 template <std::size_t Size>
 [[nodiscard]] constexpr std::array<std::byte, Size> little_endian(std::array<std::byte, Size> number) noexcept {
     if constexpr (std::endian::native == std::endian::big) std::ranges::reverse(number);
