@@ -45,10 +45,10 @@ class column_copy {
         if (total == 0) return build_column(parts, nullptr, to_, {api, where_});
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
         auto memory = allocate_(static_cast<std::size_t>(total));
-        std::shared_ptr<marked<decltype(memory), queued_by<BackEnd>>> owner;
+        std::shared_ptr<copy_with_source<decltype(memory), column, queued_by<BackEnd>>> owner;
         stream_memory_guard behind{b_, on_, to_};  // mutant: column_failed_move
         owner = std::make_shared<typename decltype(owner)::element_type>(std::move(memory));
-        if (reads_later) owner->source = c.owner();  // mutant: column_source_kept
+        if (reads_later) owner->source = c;  // mutant: column_source_kept
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         for (auto const& r : ranges_) *r.buffer = {begin + r.at, r.bytes};
         auto made = build_column(parts, owner, to_, {api, where_}, {begin, static_cast<std::size_t>(total)});

@@ -63,16 +63,6 @@ template <class BackEnd>
     return true;
 }
 
-/// Memory of a copy that may be queued, and what the copy may still read.
-template <class Memory, class Mark>
-struct marked {
-    explicit marked(Memory&& m) noexcept : memory{std::move(m)} {}
-
-    Memory memory;
-    std::shared_ptr<void const> source{};
-    FERRY_NO_UNIQUE_ADDRESS Mark queued{};  // last: it waits before they go
-};
-
 /// Fresh memory on a device with bytes that `fill(host memory)` writes. `make(owner, data)` makes the result before the
 /// copy is queued, so that no failure frees what it still writes. Returns an empty result on failure.
 template <class BackEnd, class Fill, class Make>
@@ -90,7 +80,8 @@ template <class BackEnd, class Fill, class Make>
     auto got = b.allocate(place, size, on);
     if (!check_result(got, r)) return {};
     auto& memory = unwrapped(got);
-    std::shared_ptr<marked<std::remove_reference_t<decltype(memory)>, queued_by<BackEnd>>> owner;
+    using memory_type = std::remove_reference_t<decltype(memory)>;
+    std::shared_ptr<copy_with_source<memory_type, std::nullptr_t, queued_by<BackEnd>>> owner;
     stream_memory_guard behind{b, on, place};
     owner = std::make_shared<typename decltype(owner)::element_type>(std::move(memory));
     void* const data = owner->memory.data();

@@ -27,14 +27,6 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
-/// The memory of a copy, and its source, which a stream may still read.
-template <class Owner, class Mark>
-struct copy_with_source {
-    Owner memory;
-    managed_tensor source;
-    FERRY_NO_UNIQUE_ADDRESS Mark queued{};  // last member: waits before the others are destroyed
-};
-
 /// Returns whether a copy may still read `source` after the exchange has returned. Host memory has been read by then;
 /// see `back_end`.
 [[nodiscard]] constexpr bool reads_after_return(decision const& d, device source) noexcept {
@@ -104,8 +96,8 @@ template <managed_struct Raw>
 template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
 [[nodiscard]] Raw* copy_into(Owner&& owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
                              stream_token ready_on, BackEnd& b, managed_tensor* source, reporter r) {
-    using contents_type = copy_with_source<Owner, queued_by<BackEnd>>;
-    contents_type contents{std::move(owner), {}};
+    using contents_type = copy_with_source<Owner, managed_tensor, queued_by<BackEnd>>;
+    contents_type contents{std::move(owner)};
     raw_owner<Raw> made{nullptr};
     stream_memory_guard guard{b, d.on, d.to};  // mutant: copy_failed_struct
     auto const described = view_of_owner(contents.memory);

@@ -112,6 +112,16 @@ struct mark_of<B> {
 template <class B>
 using queued_by = typename mark_of<B>::type;
 
+/// The memory of a copy, and its source, which a stream may still read.
+template <class Memory, class Source, class Mark>
+struct copy_with_source {
+    explicit copy_with_source(Memory&& m) : memory{std::move(m)} {}
+
+    Memory memory;
+    Source source{};
+    FERRY_NO_UNIQUE_ADDRESS Mark queued{};  // last member: waits before the others are destroyed
+};
+
 /// Marks the work queued on `on`. On failure, waits for the work before returning, or before the exception propagates.
 template <class B>
 [[nodiscard]] bool mark_queued([[maybe_unused]] B& b, [[maybe_unused]] stream_token on,
