@@ -37,8 +37,7 @@ struct grant {
     std::uint64_t buffer = 0;      ///< number of the buffer: the key for its mapping
     std::uint64_t generation = 0;  ///< of the publication; `after` of the next request
     std::chrono::milliseconds lease_time{};
-    /// False: the importer already holds the buffer, and may have a mapping of it.
-    bool fresh = true;
+    bool fresh = true;  ///< false: the importer already holds the buffer, and may have a mapping of it
     std::vector<std::byte> descriptor;
     std::vector<unique_fd> fds;  ///< of the buffer, duplicated: the client keeps them until `release`
 };

@@ -70,12 +70,8 @@ using ferry::detail::fail;
 
 }  // namespace detail
 
-/// Throws the error for a failed system call.
-/// \param api     name of the function that failed
-/// \param what    the operation
-/// \param number  value of errno
-/// \throws error  errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform or
-///                argument
+/// Throws errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform or argument
+/// for a failed system call: the operation `what` of the function `api`, with the value `number` of errno.
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
     auto const code = detail::code_of(number, errc::argument);
     char const* const cure = number == EMFILE || number == ENFILE ? ": close descriptors, or raise `ulimit -n`"
