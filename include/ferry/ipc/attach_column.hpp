@@ -11,6 +11,7 @@
 #include <ferry/ipc/detail/open_group.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/ipc/range.hpp>
+#include <ferry/ipc/session.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>
@@ -62,8 +63,8 @@ inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail
 /// The rules of `attach` apply. Columns, slices and children share the mappings of all memories, which the last of them
 /// removes, on any thread. The column is read-only; host memory is mapped without write access.
 ///
-/// Each child is on the device on which the exporter has it. With `options.device`, all device memory is on that
-/// device, except memory of pools. Host memory stays on the host.
+/// Each child is on the device on which the exporter has it; one without bytes is on the device of the first memory.
+/// With `options.device`, all device memory is on that device, except memory of pools. Host memory stays on the host.
 ///
 /// Before any buffer is read, each is checked against the memory that exists, and the structure of the column against
 /// the sizes of its buffers. Values are not checked: call `validate` for a full check when the exporter is not trusted.
@@ -117,6 +118,24 @@ template <class BackEnd>
 [[nodiscard]] column attach_column(wire::descriptor const& from, BackEnd&& b,
                                    std::source_location where = std::source_location::current()) {
     return ipc::attach_column(from, attach_options{}, b, where);
+}
+
+inline bool session::sealed(column_view const& c) const {
+    bool is_any = false;
+    auto const is_sealed = [&](column_view const& n, auto const&) {
+        for (std::size_t i = 0; i < n.buffers().size(); ++i) {
+            auto const& b = n.buffers()[i];
+            // The lengths of the data of view types, which come last, are made in each process.
+            bool const is_own = n.layout().is_variadic && i + 1 == n.buffers().size();
+            if (b.data == nullptr || b.bytes == 0 || is_own) continue;
+            auto const bytes = static_cast<std::size_t>((std::max)(b.bytes, std::int64_t{1}));  // -1: unknown
+            auto const found = state_->regions().find({static_cast<std::byte const*>(b.data), bytes, 0});
+            if (found == nullptr || !found->memory.is_frozen()) return false;
+            is_any = true;
+        }
+        return true;
+    };
+    return ferry::detail::for_each_node(c, ferry::detail::column_path{c.name()}, is_sealed) && is_any;
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

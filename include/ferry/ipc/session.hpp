@@ -1,6 +1,7 @@
 // ferry: session, the shares and cached mappings of a process.
 #pragma once
 
+#include <ferry/fwd.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/ipc/range.hpp>
@@ -47,6 +48,9 @@ class session {
         auto const found = state_->regions().find(range_of(v));
         return found != nullptr && found->memory.is_frozen();
     }
+    /// Overload for a column: all its buffers, of which there must be one. Defined in ferry/ipc/attach_column.hpp.
+    /// \param c  a column that this session shares or has attached
+    [[nodiscard]] bool sealed(column_view const& c) const;
     /// Returns the current counts.
     [[nodiscard]] session_counts counts() const noexcept { return state_->counts(); }
 

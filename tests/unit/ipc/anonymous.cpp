@@ -1,5 +1,6 @@
 // Anonymous segments, which are attached by their file descriptor.
 #include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/ipc.hpp>
 #include <ferry/wire/json.hpp>
 
@@ -245,6 +246,27 @@ TEST_CASE("frozen memory cannot be written by any process, and is not frozen whi
     shared const c = share(ferry::make_column({.format = "f", .length = 3, .buffers = buffers}, numbers), frozen);
     CHECK(exporter.sealed(c.view()));
     CHECK_FALSE(session{}.sealed(c.view()));
+}
+
+TEST_CASE("a column is sealed when all of its memories are frozen") {
+    session exporter{anonymous}, importer;
+    support::column_maker maker{5};
+    auto const views = ferry::compact(maker.make("vu", 40, 1));
+    auto const attached = [&](shared const& s) {
+        return ferry::ipc::attach_column(s.descriptor(), {.session = &importer, .files = s.files()});
+    };
+    shared const frozen = share(views, {.session = &exporter, .freeze = true});
+    shared const open = share(views, {.session = &exporter});
+    auto const a = attached(frozen), b = attached(open);
+    CHECK(importer.sealed(a));
+    CHECK(exporter.sealed(frozen.column()));
+    CHECK_FALSE(importer.sealed(b));
+    CHECK_FALSE(exporter.sealed(a));  // of another session
+    CHECK_FALSE(importer.sealed(views));
+    CHECK_FALSE(importer.sealed(ferry::column{}));
+    ferry::column const both[] = {a, b}, one[] = {a, a};
+    CHECK_FALSE(importer.sealed(ferry::make_struct(both)));
+    CHECK(importer.sealed(ferry::make_struct(one)));
 }
 
 TEST_CASE("pinned memory is not frozen, and stays writable") {

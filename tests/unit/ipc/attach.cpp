@@ -214,7 +214,14 @@ TEST_CASE("each forged descriptor is an error with its own code, and maps nothin
     support::fails(errc::bad_descriptor, [&] { forged([](d_t& d, m_t&, t_t&) { d.memories.clear(); }); });
     support::fails(errc::argument,
                    [&] { forged([](d_t& d, m_t&, t_t&) { d.root = ferry::wire::node{.format = "i"}; }); }, {"column"});
-    support::fails(errc::exporter_gone, [&] { forged([](d_t& d, m_t&, t_t&) { d.from.boot_id[3] ^= 1; }); },
+    forged([](d_t& d, m_t&, t_t&) { d.from.boot_id[3] ^= 1; });  // informational
+    support::fails(errc::exporter_gone,
+                   [&] {
+                       forged([&](d_t& d, m_t& x, t_t&) {
+                           d.from.boot_id[3] ^= 1;
+                           x.name = renamed([](auto& n) { n.id ^= 1; });
+                       });
+                   },
                    {"another machine"});
     support::fails(errc::exporter_gone,
                    [&] { forged([&](d_t&, m_t& x, t_t&) { x.name = renamed([](auto& n) { n.id ^= 1; }); }); });

@@ -153,29 +153,11 @@ nb::object ipc_attach(nb::handle source, nb::handle device, std::vector<int> con
     return nb::steal(made);
 }
 
-/// Counts the buffers of a column that can be written, [0], and those that cannot, [1].
-void count_sealed(ferry::column_view c, std::size_t (&counts)[2]) {
-    auto const buffers = c.buffers();
-    auto const fixed = static_cast<std::size_t>(c.layout().buffer_count);
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-        // The lengths of data buffers, which come last, are not shared.
-        if (buffers[i].data == nullptr || buffers[i].bytes == 0 || (i >= fixed && i + 1 == buffers.size())) continue;
-        std::int64_t const shape[] = {std::max<std::int64_t>(buffers[i].bytes, 1)};  // -1: unknown
-        ++counts[session(true).sealed({static_cast<std::uint8_t const*>(buffers[i].data), shape})];
-    }
-    for (int i = 0; i < c.child_count(); ++i) count_sealed(c.child(i), counts);
-    if (c.has_dictionary()) count_sealed(c.dictionary(), counts);
-}
-
 }  // namespace
 
 bool is_sealed(tensor const& t) { return session(true).sealed(adapter::view(t)); }
 
-bool is_sealed(ferry::column const& c) {
-    std::size_t counts[2] = {};
-    count_sealed(c.view(), counts);
-    return counts[0] == 0 && counts[1] != 0;
-}
+bool is_sealed(ferry::column const& c) { return session(true).sealed(c); }
 
 void define_ipc(nb::module_& m) {
     nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(),

@@ -113,8 +113,6 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
         call.refuse(errc::permission, message{"user "} << name->uid << " shares this, and this process runs as "
                                                        << std::uint64_t{::geteuid()}
                                                        << ": share and attach as one user");
-    if (call.from.from.boot_id != call.me.boot_id)
-        call.fail_gone(m, "it was shared on another machine, or before this one was started");
     return *name;
 }
 
@@ -139,8 +137,14 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
     auto const bytes = first.kind == wire::memory_kind::host_shared ? first.allocation : 0;
     made.share = name.id;
     made.process = process_mark::here();
-    made.where = std::make_shared<region>(
-        segment::open(first.name, bytes, first.id, mode, call.segment_of(group), call.where), first.id, mode);
+    try {
+        auto found = segment::open(first.name, bytes, first.id, mode, call.segment_of(group), call.where);
+        made.where = std::make_shared<region>(std::move(found), first.id, mode);
+    } catch (error const& e) {
+        bool const is_missing = e.code() == errc::exporter_gone || e.code() == errc::unsupported_platform;
+        if (!is_missing || call.from.from.boot_id == call.me.boot_id) throw;
+        call.fail_gone(first, "it was shared on another machine, or before this one was started");
+    }
     call.session->regions().add(made.where);
     made.where->shared_as = region::use::imported;
     if (made.memory().is_sealed()) made.begin_reading();
