@@ -78,7 +78,8 @@ struct memory {
     std::vector<std::byte> ready{};   ///< an event's handle of 64 bytes; empty: ready already
 
     static constexpr void fields(auto& m, auto& f) {
-        f({"kind"}, m.kind), f({"device"}, [&](auto& g) { g({"type"}, m.type), g({"uuid"}, m.device); });
+        // key: the front end of nvcc 13 crashes on braces before an array here.
+        f({"kind"}, m.kind), f({"device"}, [&](auto& g) { g({"type"}, m.type), g(detail::key{"uuid"}, m.device); });
         f({"id"}, m.id), f({"allocation"}, m.allocation), f({"offset"}, m.offset), f({"length"}, m.length);
         f(detail::optional("name"), m.name), f(detail::optional("handle"), m.handle);
         f(detail::optional("ready"), m.ready);
