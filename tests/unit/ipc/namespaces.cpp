@@ -119,6 +119,28 @@ TEST_CASE("the next exporter removes the names of ended ones in other pid namesp
     CHECK(values(attach(kept.descriptor())).size() == 3);
 }
 
+TEST_CASE("the next exporter removes the names of killed ones, from pid namespaces that are siblings" *
+          doctest::skip(support::lacks_root())) {
+    auto const names = support::segments().size();
+    for (int i = 0; i < 12; ++i)
+        CHECK(in_namespace(CLONE_NEWPID | CLONE_NEWNS, [] {
+                  support::process exporter{[](support::talk to) {
+                      new ferry::ipc::shared{share(tensor({1000}))};
+                      to.say();
+                      return static_cast<int>(to.hear());
+                  }};
+                  if (exporter.hear() != '.') return 1;
+                  exporter.kill(SIGKILL);
+                  return exporter.wait() == -SIGKILL ? 0 : 2;
+              }) == 0);
+    CHECK(support::segments().size() == names + 1);  // each exporter has removed that of the one before it
+    CHECK(in_namespace(CLONE_NEWPID | CLONE_NEWNS, [] {
+              auto const next = share(tensor({3}));
+              return 0;
+          }) == 0);
+    CHECK(support::segments().size() == names);
+}
+
 TEST_CASE("an exporter in another time namespace removes no name of a running one, and both attach" *
           doctest::skip(support::lacks(::access("/proc/self/timens_offsets", W_OK) == 0, "no time namespaces"))) {
     auto const s = share(tensor({3}));
