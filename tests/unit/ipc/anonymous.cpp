@@ -177,7 +177,7 @@ TEST_CASE("no importer can write a read-only anonymous segment, and its readers 
     support::fails(errc::permission, [&] { static_cast<void>(attach_by(s.file(), forged)); }, {"read-only"});
     {
         auto const a = attach_by(s.file(), s.descriptor(), &importer), b = attach_by(s.file(), s.descriptor());
-        CHECK(s.readers() == 2);  // mappings
+        CHECK(s.readers() == 2);                 // mappings
         CHECK_FALSE(importer.sealed(a.view()));  // its exporter can write
     }
     CHECK(s.wait_for_readers({}));
@@ -230,11 +230,19 @@ TEST_CASE("frozen memory cannot be written by any process, and is not frozen whi
     CHECK(values(t)[0] == 5);
     {
         auto const b = attach_by(open.file(), open.descriptor(), &importer);
-        support::fails(errc::busy, [&] { static_cast<void>(share(attach(open.descriptor(), {.session = &importer}),
-                                                                 {.session = &importer, .freeze = true})); });
+        support::fails(errc::busy, [&] {
+            static_cast<void>(
+                share(attach(open.descriptor(), {.session = &importer}), {.session = &importer, .freeze = true}));
+        });
     }
     importer.trim();
     t = {};
+    {
+        support::process child{[&](support::talk to) { return to.hear() == 'e' ? 0 : 1; }};  // it has the mapping
+        support::fails(errc::busy, [&] { static_cast<void>(share(open.tensor(), frozen)); });
+        child.say('e');
+        CHECK(child.wait() == 0);
+    }
     shared const late = share(open.tensor(), frozen);
     CHECK_FALSE(late.copied());
     CHECK(values(attach_by(late.file(), late.descriptor()))[0] == 5);
