@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -464,6 +465,30 @@ TEST_CASE("a forked child that has no tensor does not count as a reader") {
     CHECK(s.wait_for_readers({}));
     child.say('e');
     CHECK(child.wait() == 0);
+}
+
+TEST_CASE("an unused mapping of a killed exporter is removed by the next collect") {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    support::process exporter{[&](support::talk to) {
+        auto const s = share(tensor({3000}));
+        auto const bytes = ferry::wire::to_bytes(s.descriptor());
+        if (::write(ends[1], bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) return 1;
+        to.say();
+        return static_cast<int>(to.hear());
+    }};
+    REQUIRE(exporter.hear() == '.');
+    std::vector<std::byte> bytes(4096);
+    bytes.resize(static_cast<std::size_t>(::read(ends[0], bytes.data(), bytes.size())));
+    session importer;
+    CHECK(values(attach(ferry::wire::from_bytes(bytes), {.session = &importer}))[2999] == 2999);
+    exporter.kill(SIGKILL);
+    CHECK(exporter.wait() == -SIGKILL);
+    CHECK(importer.counts().unused == 1);
+    importer.collect();
+    CHECK(importer.counts().mappings == 0);
+    static_cast<void>(share(tensor({3})));  // removes the name
+    for (int const end : ends) ::close(end);
 }
 
 TEST_CASE("an exporter can wait for readers before it writes again") {
