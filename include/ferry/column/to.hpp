@@ -27,6 +27,11 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
+/// The bytes of a buffer of the copy.
+struct buffer_range : copied_range {
+    column_buffer* buffer;
+};
+
 /// One copy of a column. `allocate(bytes)` gives memory at `to`.
 template <class BackEnd, class Allocate>
 class column_copy {
@@ -59,9 +64,6 @@ class column_copy {
 
    private:
     static constexpr char const* api = "ferry::column::to";
-    struct buffer_range : copied_range {
-        column_buffer* buffer;
-    };
 
     [[nodiscard]] column_parts describe(column_view c, column_path const& path) {
         auto const unused = unused_items(c);
