@@ -30,7 +30,8 @@ int reader(std::string const& where) {
         auto const frame = client.attach("camera", {.after = seen, .patience = std::chrono::seconds{5}});
         if (!frame) break;  // no newer frame within 5 s
         {
-            ferry::managed_tensor const t = ferry::ipc::attach(ferry::wire::from_bytes(frame->descriptor), {.session = &session});
+            int const file = frame->fds.at(0).get();
+            auto const t = ferry::ipc::attach(ferry::wire::from_bytes(frame->descriptor), {.session = &session, .files = {&file, 1}});
             auto const view = t.as<float const, 1>();
             for (std::int64_t i = 0; i < view.extent(0); ++i) torn += view(i) != static_cast<float>(frame->generation);
         }
@@ -68,7 +69,7 @@ int main() {
     // [server]
     ferry::ipc::server server{where};  // a socket with mode 0600
     server.start();                    // starts the server's thread
-    ferry::ipc::session session;
+    ferry::ipc::session session{{.segments = ferry::ipc::segment_kind::anonymous}};  // for readers with another /dev/shm
     std::array<ferry::ipc::shared, 3> slots;
     for (auto& s : slots) s = ferry::ipc::share(slot{}, {.session = &session});
     // [/server]
@@ -83,7 +84,7 @@ int main() {
         auto const& chosen = slots[number - 1];
         ferry::managed_tensor const t = chosen.tensor();
         std::fill_n(static_cast<float*>(t.view().writable_data()), pixels, static_cast<float>(n));
-        server.publish("camera", number, ferry::wire::to_bytes(chosen.descriptor()));
+        server.publish("camera", number, ferry::wire::to_bytes(chosen.descriptor()), chosen.files());
     }
     // [/publish]
     int failed = 0, status = 1;
