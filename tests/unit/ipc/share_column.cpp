@@ -331,6 +331,13 @@ TEST_CASE("an allocation that fails leaves nothing behind") {
               static_cast<void>(attach_column(s.descriptor()));
           }) > 10);
     CHECK(support::segments(getpid()).empty());
+
+    session own;  // removes what others left once only
+    static_cast<void>(share(x, {.session = &own}));
+    support::for_each_failing_allocation([&](int) { static_cast<void>(share(x, {.session = &own})); });
+    ferry::ipc::shared_space space{own};
+    support::for_each_failing_allocation([&](int) { space.deallocate(space.allocate(100), 100); });
+    CHECK(support::segments(getpid()).empty());
 }
 
 TEST_CASE("the host waits for a pinned column before it copies it") {

@@ -257,7 +257,7 @@ class new_share {
     share_state& add_segment(std::uint64_t allocation, std::size_t bytes) {
         auto& s = add_state(session_->segments());
         auto const id = allocation != 0 ? allocation : s.id;
-        s.where = std::make_shared<region>(segment::create(s.name, bytes, id, where_), id);
+        s.where = std::make_shared<region>(s.name, bytes, id, where_);
         session_->regions().add(s.where);
         return s;
     }

@@ -22,6 +22,9 @@ class region_map;
 struct region {
     region(segment s, std::uint64_t allocation, access_mode m = access_mode::read_write)
         : memory{std::move(s)}, id{allocation}, mode{m} {}
+    /// Creates the segment last, so that no failed allocation of the region leaves its name.
+    region(std::string const& segment_name, std::uint64_t bytes, std::uint64_t allocation, std::source_location where)
+        : region{segment::create(segment_name, bytes, allocation, where), allocation} {}
     inline ~region();
 
     segment memory;
