@@ -125,11 +125,12 @@ inline bool session::sealed(column_view const& c) const {
     auto const is_sealed = [&](column_view const& n, auto const&) {
         for (std::size_t i = 0; i < n.buffers().size(); ++i) {
             auto const& b = n.buffers()[i];
-            // The lengths of the data of view types, which come last, are made in each process.
-            bool const is_own = n.layout().is_variadic && i + 1 == n.buffers().size();
-            if (b.data == nullptr || b.bytes == 0 || is_own) continue;
+            if (b.data == nullptr || b.bytes == 0) continue;
             auto const bytes = static_cast<std::size_t>((std::max)(b.bytes, std::int64_t{1}));  // -1: unknown
             auto const found = state_->regions().find({static_cast<std::byte const*>(b.data), bytes, 0});
+            // The lengths of the data of view types, which come last, are made in each process if none are shared.
+            bool const is_last_of_views = n.layout().is_variadic && i + 1 == n.buffers().size();
+            if (found == nullptr && is_last_of_views) continue;
             if (found == nullptr || !found->memory.is_frozen()) return false;
             is_any = true;
         }

@@ -69,7 +69,7 @@ template <class BackEnd>
         exported.length = static_cast<std::uint64_t>(compact(nullptr).nbytes());
         if (v.is_empty() && place.type != device_type::cpu) share.add_none(place);
         else
-            exported.memory = share.add_copy(exported.length, place, on, [&](void* to) {
+            exported = share.add_copy(exported.length, place, on, [&](void* to) {
                 if (v.is_empty()) return;
                 ferry::copy(compact(to), {v.data(), t.dtype, unique, v.strides(), v.device(), padded}, b, on, where);
             });

@@ -24,6 +24,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 using ferry::errc;
@@ -275,6 +276,28 @@ TEST_CASE("a column is sealed when all of its memories are frozen") {
     ferry::column const both[] = {a, b}, one[] = {a, a};
     CHECK_FALSE(importer.sealed(ferry::make_struct(both)));
     CHECK(importer.sealed(ferry::make_struct(one)));
+
+    // The lengths of the data in memory that the exporter can write.
+    shared const lengths = share(tensor({64}), {.session = &exporter});
+    auto d = frozen.descriptor();
+    d.memories.push_back(lengths.descriptor().memories[0]);
+    auto& buffers_of_views = std::get<ferry::wire::node>(d.root).buffers;
+    buffers_of_views.back() = {1, 0, 8 * (buffers_of_views.size() - 3)};
+    int const files[] = {frozen.file(), lengths.file()};
+    CHECK_FALSE(importer.sealed(ferry::ipc::attach_column(d, {.session = &importer, .files = files})));
+}
+
+TEST_CASE("a copy of writable memory whose share is gone stays writable") {
+    session first, second{anonymous};
+    auto s = share(tensor({4}, flags::read_only), {.session = &first});
+    auto const a = std::make_shared<ferry::managed_tensor>(attach(s.descriptor(), {.session = &second}));
+    s.close();
+    std::int64_t const shape[] = {4};
+    ferry::tensor_view const v{const_cast<void*>(a->view().data()), a->dtype(), shape, {}, ferry::cpu};
+    auto const copy = share(ferry::make_managed(std::shared_ptr{a}, [&](auto&) { return v; }), {.session = &second});
+    CHECK(copy.copied());
+    CHECK_FALSE(copy.view().is_read_only());
+    CHECK(values(attach_by(copy.file(), copy.descriptor())) == std::vector<float>{0, 1, 2, 3});
 }
 
 TEST_CASE("pinned memory is not frozen, and stays writable") {

@@ -483,6 +483,55 @@ TEST_CASE("a column in one allocation of a device is copied in one piece, and on
     CHECK(support::shown(got) == support::shown(wanted));
 }
 
+TEST_CASE("a copy of a slice has no other items, on the host and on a device") {
+    column const both[] = {numbers(std::vector<std::int32_t>(200, 1)), numbers(std::vector<std::int32_t>(200, 2))};
+    auto const table = ferry::compact(ferry::make_struct(both));
+    auto const bytes = [](ferry::ipc::shared const& s) { return s.descriptor().memories[0].length; };
+    auto const whole = share(table), part = share(table.slice(0, 1));
+    CHECK(bytes(whole) >= 1600);
+    CHECK(bytes(part) <= 128);
+    CHECK(part.copied().bytes == 8);
+    support::sim_system sim{gpu};
+    support::sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto const there = support::wide_table(1000).to(gpu, sim, stream);
+    auto const before = sim.calls(support::verb::copy);
+    auto const s = share(there.slice(1, 1), {.copy = copy_policy::always, .ready_on = stream}, b);
+    CHECK(sim.calls(support::verb::copy) - before > 1);
+    auto const wanted = support::wide_table(1000).slice(1, 1), got = s.column().to(ferry::cpu, sim, stream);
+    CHECK(support::shown(got) == support::shown(wanted));
+}
+
+namespace {
+
+/// A back end that shares copies within a larger allocation.
+struct sim_arena : support::sim_shareable {
+    using sim_shareable::sim_shareable;
+    struct part {
+        support::sim_memory whole;
+        [[nodiscard]] void* data() const { return static_cast<std::byte*>(whole.data()) + 4096; }
+    };
+    [[nodiscard]] part allocate_exportable(device d, std::size_t bytes, ferry::stream_token on) const {
+        return {sim_shareable::allocate_exportable(d, bytes + 8192, on)};
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a copy may lie anywhere in the allocation that a back end makes for it") {
+    support::sim_system sim{gpu};
+    sim_arena b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto const x = numbers(), there = x.to(gpu, sim, stream);
+    ferry::ipc::share_options const always{.copy = copy_policy::always, .ready_on = stream};
+    auto const s = share(there, always, b);
+    CHECK(support::shown(s.column().to(ferry::cpu, sim, stream)) == support::shown(x));
+    auto const t = share(ferry::to_tensor(there, sim, stream), always, b);
+    auto const back = ferry::from_tensors(t.tensor(), {}, sim, stream).to(ferry::cpu, sim, stream);
+    CHECK(t.descriptor().memories[0].offset == 4096);
+    CHECK(back.values<std::int32_t>()[3] == 4);
+}
+
 TEST_CASE("memory of a device without a handle is copied on the device") {
     auto const x = numbers(), y = numbers({5, 6, 7, 8});
     support::sim_system sim{gpu};

@@ -109,8 +109,8 @@ struct copied_range {
 /// \return  number of bytes of the allocation
 template <class Ranges>
 [[nodiscard]] std::int64_t lay_out(Ranges& ranges, std::vector<copied_range>& runs,
-                                   std::span<std::byte const> readable = {}) {
-    constexpr std::int64_t alignment = 64, largest_gap = 4096;
+                                   std::span<std::byte const> readable = {}, std::int64_t largest_gap = 4096) {
+    constexpr std::int64_t alignment = 64;
     constexpr std::less<> before;
     auto const round_up = [](std::int64_t n) { return (n + alignment - 1) / alignment * alignment; };
     auto const is_readable = [&](std::byte const* begin, std::byte const* end) {

@@ -134,21 +134,23 @@ class column_sharing {
     }
     void copy(std::span<missing_range> missing, ferry::device place) {
         std::vector<ferry::detail::copied_range> runs;
-        auto const total =
-            static_cast<std::size_t>(ferry::detail::lay_out(missing, runs, column_.view().node().arena));
+        bool const is_on_host = place.type == device_type::cpu;
+        // Of a device, the padding between buffers is copied with them. Items that are not used stay out.
+        bool const is_joined = !is_on_host && column_.view().is_whole();
+        auto const arena = is_joined ? column_.view().node().arena : std::span<std::byte const>{};
+        auto const total = static_cast<std::size_t>(ferry::detail::lay_out(missing, runs, arena, 64));
         for (std::byte const* end = nullptr; auto const& m : missing) {  // in address order; without gaps
             auto const* const its_end = m.begin + m.bytes;
             if (!std::less<>{}(end, its_end)) continue;
             share_.copied.bytes += static_cast<std::uint64_t>(its_end - (std::max)(m.begin, end, std::less<>{}));
             end = its_end;
         }
-        bool const is_on_host = place.type == device_type::cpu;
         auto const on = is_on_host ? stream_token{} : copies_on(place);
         if (is_on_host && std::ranges::any_of(missing, [](auto& m) { return m.place.type != device_type::cpu; })) {
             // mutant: ipc_column_pinned_wait
             ferry::detail::wait_for_devices(column_.view(), b_, how_.ready_on, {share_api, where_});
         }
-        auto const number = share_.add_copy(total, place, on, [&](std::byte* to) {
+        auto const made = share_.add_copy(total, place, on, [&](std::byte* to) {
             if (is_on_host) {
                 for (auto const& r : runs) std::memcpy(to + r.at, r.begin, static_cast<std::size_t>(r.bytes));
                 return;
@@ -162,7 +164,8 @@ class column_sharing {
             behind.done();
         });
         for (auto const& m : missing)
-            *m.slice = {number, static_cast<std::uint64_t>(m.at), static_cast<std::uint64_t>(m.bytes)};
+            *m.slice = {made.memory, made.offset + static_cast<std::uint64_t>(m.at),
+                        static_cast<std::uint64_t>(m.bytes)};
     }
 
     column const& column_;

@@ -112,7 +112,7 @@ class new_share {
     /// Memory of its own for a copy that `write(to)` makes and finishes. `place`: the host, or a device that `locate`
     /// accepts. Returns its number.
     template <class Write>
-    [[nodiscard]] std::uint32_t add_copy(std::size_t bytes, ferry::device place, stream_token on, Write write) {
+    [[nodiscard]] wire::slice add_copy(std::size_t bytes, ferry::device place, stream_token on, Write write) {
         ++copies_;
         if (place.type == device_type::cpu) {
             auto& s = add_segment(0, bytes);
@@ -120,15 +120,17 @@ class new_share {
             write(made.begin);
             // mutant: ipc_sealed
             static_cast<void>(session_->regions().prepare(*s.where, is_read_only_, how_.freeze));
-            return made.number;
+            return {made.number, 0, bytes};
         }
         if constexpr (handle_back_end<BackEnd>) {
             auto memory = b_.allocate_exportable(place, bytes, on);
             auto* const to = static_cast<std::byte*>(static_cast<void*>(memory.data()));
             write(to);
-            return export_range({to, bytes, 0}, place, std::make_shared<decltype(memory)>(std::move(memory))).number;
+            auto const& made =
+                export_range({to, bytes, 0}, place, std::make_shared<decltype(memory)>(std::move(memory)));
+            return {made.number, static_cast<std::uint64_t>(to - made.begin), bytes};
         }
-        return wire::no_memory;
+        return {};
     }
     /// No memory, only a control page.
     void add_none(ferry::device place) {
@@ -207,12 +209,12 @@ class new_share {
         if (found == nullptr) return nullptr;
         bool const is_read_only = is_read_only_ || found->mode == access_mode::read_only || found->memory.is_frozen();
         if (!session_->regions().prepare(*found, is_read_only, how_.freeze)) return nullptr;
-        is_read_only_ = is_read_only;
         auto& s = add_state(found->memory.file() >= 0 ? segment_kind::anonymous : segment_kind::named);
         if (!session_->regions().link(*found, s.name)) {
             states_.pop_back();
             return nullptr;
         }
+        s.is_read_only = is_read_only_ = is_read_only;
         s.where = std::move(found);
         return &add_data(s);
     }
