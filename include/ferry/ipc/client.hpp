@@ -260,13 +260,18 @@ class client {
     protocol::message answered(std::uint64_t request, milliseconds patience) {
         if (!process_.is_here()) detail::fail(errc::argument, api, "a forked child asks: make a client of its own");
         auto const until = clock::now() + patience + timeout_;
+        struct at_end {  // a reply that comes after a failure is given back, and answers no other request
+            protocol::importer& machine;
+            std::uint64_t request;
+            ~at_end() { machine.forget(request); }
+        } const forgets{machine_, request};
+        answer_.reset();
         fds_.clear();
         send(until);
         do listen();
         while (!answer_ && socket_ && wait(POLLIN, until));
         listen();  // to what the exporter sent before it exited
         if (auto answer = std::exchange(answer_, {})) return *std::move(answer);
-        machine_.forget(request);
         if (auto const why = machine_.refused_because()) refuse(*why);
         detail::fail(errc::exporter_gone, api,
                      !socket_                        ? "the exporter hung up"

@@ -1,16 +1,24 @@
 // The end of a connection as the kernel reports it.
+#include <ferry/ipc/client.hpp>
+#include <ferry/ipc/server.hpp>
 #include <ferry/ipc/socket.hpp>
+
+#include <support/allocation_failure.hpp>
 
 #include <doctest/doctest.h>
 
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <functional>
+#include <new>
 #include <poll.h>
 #include <span>
+#include <string>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
 
 namespace ipc = ferry::ipc;
@@ -78,4 +86,36 @@ TEST_CASE("IPC: file descriptors of an empty message are closed, and the next me
     }
     char byte;
     CHECK(::read(reader.get(), &byte, 1) == 0);  // no writer is left
+}
+
+TEST_CASE("IPC: a request that fails leaves no reply for the next one") {
+    std::string folder = "/tmp/ferry-socket-XXXXXX";
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    ipc::server server{folder + "/socket"};
+    server.start();
+    std::array const bytes{std::byte{1}};
+    server.publish("a", 1, bytes);
+    server.publish("b", 2, bytes);
+    for (int n = 1;; ++n) {
+        INFO("allocation ", n, " fails");
+        ipc::client client{server.path()};
+        bool has_failed = false;
+        {
+            support::allocation_window const window{n};
+            try {
+                static_cast<void>(client.attach("a"));
+            } catch (std::bad_alloc const&) {
+            }
+            has_failed = window.has_failed();
+        }
+        client.ping();
+        static_cast<void>(client.is_closing());
+        auto const b = client.attach("b");
+        REQUIRE(b);
+        CHECK(b->buffer == 2);
+        if (!has_failed) break;
+        REQUIRE(n < 1000);
+    }
+    server.close();
+    ::rmdir(folder.c_str());
 }

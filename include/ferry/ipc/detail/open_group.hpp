@@ -205,7 +205,7 @@ template <class BackEnd, class Note>
                  memory_range{own->memories[i].begin, memory(group[i]).length, own->device, own->is_read_only});
         return own;
     }
-    bool const is_here = call.from.from.pid == call.me.pid && call.from.from.pid_namespace == call.me.pid_namespace;
+    bool const is_here = call.from.from == call.me;
     if (is_here && first.kind != wire::memory_kind::host_shared && first.kind != wire::memory_kind::none) {
         if (!segment::open(first.name, 0, first.id, access_mode::read_write, call.segment_of(group), call.where)
                  .is_open(name.id))
