@@ -23,8 +23,9 @@ using ferry::detail::fail;
 /// was forgotten is released immediately, so that a request can be forgotten at any time.
 class importer {
    public:
+    /// A lease: its number, the buffer, and the generation of the publication.
     struct lease {
-        std::uint64_t id, buffer, generation;  // of the publication
+        std::uint64_t id, buffer, generation;
     };
 
     /// Queues a request, and returns its number, which the reply repeats.

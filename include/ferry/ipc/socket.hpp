@@ -48,6 +48,7 @@ inline unique_fd make(char const* api) {
     if (!fd) fail_system(api, "socket");
     return fd;
 }
+/// Returns the address of the socket at a path. Errors name `api`; errc::argument: the path has more than 107 bytes.
 inline sockaddr_un address(std::string const& path, char const* api) {
     sockaddr_un a{};
     a.sun_family = AF_UNIX;
