@@ -454,6 +454,19 @@ struct state {
                 columns.emplace(frame);
                 return {};
             }
+            case frame_of_one: {  // a handle for all buffers: numbers and text, without masks
+                ferry::cuda::ipc_handle handles[1];
+                std::memcpy(handles[0].data(), payload.data(), sizeof handles[0]);
+                start(0);
+                columns.emplace(ferry::cuda::attach_handles(
+                    {.format = "+s",
+                     .length = 3,
+                     .buffers = {{}},
+                     .children = {{.format = "i", .name = "n", .length = 3, .buffers = {{}, {0, 64, 12}}},
+                                  {.format = "u", .name = "t", .length = 3, .buffers = {{}, {0, 128, 16}, {0, 192, 5}}}}},
+                    handles, ferry::device_type::cuda));
+                return {};
+            }
             case rows: {
                 std::string text;
                 for (auto const& row : shown(columns->to(ferry::cpu, ferry::cuda::system, on()))) text += row + '\n';

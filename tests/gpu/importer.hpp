@@ -54,6 +54,7 @@ enum class order_of_work : std::uint32_t {
                       ///< files that were passed, and closes these; answers the devices of its children as text
     frame,            ///< payload: handles of a mask and of doubles; number of doubles, bytes of the mask, offset and bytes
                       ///< of the doubles (64 bits each); attaches a table of them
+    frame_of_one,     ///< payload: a handle of 3 int32 at 64, offsets at 128 and 5 bytes of text at 192; attaches a table
     rows,             ///< answers the rows of the column as text, and drops it
     share_columns,    ///< payload: a byte for each GPU; shares a table of 50 rows, with a column of them there, without a
                       ///< copy; answers the descriptor's bytes

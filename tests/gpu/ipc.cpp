@@ -642,3 +642,26 @@ TEST_CASE("ipc: bare handles of a mask and of data are opened as a column, and n
     CHECK(left.opened == left.closed);
     fails(errc::device, [] { return cuda::attach_handles({.format = "n"}, {}, ferry::cpu); }, {"cpu"});
 }
+
+TEST_CASE("ipc: a bare handle opens several columns without masks, of numbers and text") {
+    auto const data = cuda_malloc(2 * mib);
+    std::int32_t const numbers[] = {7, 8, 9}, offsets[] = {0, 2, 2, 5};
+    auto* const to = static_cast<std::byte*>(data.data());
+    must(cudaMemcpy(to + 64, numbers, sizeof numbers, cudaMemcpyDefault));
+    must(cudaMemcpy(to + 128, offsets, sizeof offsets, cudaMemcpyDefault));
+    must(cudaMemcpy(to + 192, "abcde", 5, cudaMemcpyDefault));
+    auto const handle = cuda::handle_of_allocation(cuda::allocation_of(data.data()));
+    importer other;
+    auto const opened = other.tell(frame_of_one, std::vector<std::byte>(handle.begin(), handle.end()));
+    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+    ferry::column_buffer const none[] = {{}}, n[] = {{}, {numbers, 12}}, t[] = {{}, {offsets, 16}, {"abcde", 5}};
+    ferry::column_parts const children[] = {{.format = "i", .name = "n", .length = 3, .buffers = n},
+                                            {.format = "u", .name = "t", .length = 3, .buffers = t}};
+    auto const expected =
+        ferry::make_column({.format = "+s", .length = 3, .buffers = none, .children = children}, nullptr);
+    std::string text;
+    for (auto const& row : support::shown(expected.view())) text += row + '\n';
+    CHECK(text_of(other.tell(rows)) == text);
+    auto const left = other.usage();
+    CHECK(left.opened == left.closed);
+}
