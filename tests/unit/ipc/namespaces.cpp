@@ -160,23 +160,6 @@ TEST_CASE("an exporter in another time namespace removes no name of a running on
     CHECK(values(attach(s.descriptor())).size() == 3);
 }
 
-TEST_CASE("an importer in another user namespace is counted as a reader" * doctest::skip(support::lacks_root())) {
-    auto const s = share(tensor({3}));
-    support::process importer{[&](support::talk to) {
-        return in_namespace(CLONE_NEWUSER, [&] {
-            if (!(std::ofstream{"/proc/self/uid_map"} << "0 0 1" << std::flush)) return 1;
-            auto const a = attach(s.descriptor());
-            to.say();
-            return to.hear() == 'e' && values(a).size() == 3 ? 0 : 2;
-        });
-    }};
-    REQUIRE(importer.hear() == '.');
-    CHECK(s.readers() == 1);
-    importer.say('e');
-    CHECK(importer.wait() == 0);
-    CHECK(s.readers() == 0);
-}
-
 TEST_CASE("an importer with another /dev/shm gets an error that says so" * doctest::skip(support::lacks_root())) {
     auto s = share(tensor({3}));
     auto const attach_in = [&](bool is_private, char const* text) {
