@@ -38,11 +38,11 @@ class control_page {
     // An importer locks a slot and then checks that the share is open; the exporter closes the share and then checks
     // the slots. The kernel orders the two, so at least one of them sees the other.
 
-    /// Returned in place of a slot when all are in use: all such importers lock one byte together.
+    /// Returned in place of a slot when all are in use: all such importers lock one byte together for as long as they
+    /// map the segment, and, because nothing counts their tensors, one more while they have any (`begin_reading`).
     static constexpr int crowd = -2;
 
-    /// Claims a slot for a mapping, which ends with the open file description of `file`. An importer without a slot is
-    /// a reader until then.
+    /// Claims a slot for a mapping, which ends with the open file description of `file`.
     /// \param file  the file through which the segment is mapped
     /// \return      index of the slot, `crowd`, or -1: the kernel has no memory for a lock
     [[nodiscard]] int enter(int file) noexcept {
@@ -66,27 +66,26 @@ class control_page {
         if (place >= 0) places_[place].readers.fetch_sub(1);
     }
 
-    // ---- importers that cannot write the page, because the segment is sealed ----
+    // ---- importers whose tensors the page does not count: it is sealed, or they have no slot ----
 
-    /// Locks a byte for as long as a mapping is used. Without a free one, two importers count as one.
+    /// Locks a byte for as long as a mapping has tensors. Without a free one, two importers count as one.
     /// \param file  the file through which the segment is mapped
     /// \return      index of the byte, or -1: the kernel has no memory for a lock
     [[nodiscard]] static int begin_reading(int file) noexcept {
         int place = 0;
-        while (place < max_importers - 1 && detail::is_locked(file, sealed_byte_of(place))) ++place;
-        return detail::lock(file, F_RDLCK, sealed_byte_of(place)) ? place : -1;
+        while (place < max_importers - 1 && detail::is_locked(file, reading_byte_of(place))) ++place;
+        return detail::lock(file, F_RDLCK, reading_byte_of(place)) ? place : -1;  // mutant: ipc_uncounted
     }
-    static void end_reading(int place, int file) noexcept { detail::lock(file, F_UNLCK, sealed_byte_of(place)); }
+    static void end_reading(int place, int file) noexcept { detail::lock(file, F_UNLCK, reading_byte_of(place)); }
 
     /// Returns whether any importer, or a forked child of one, has the segment mapped.
     [[nodiscard]] bool is_mapped(int file) const noexcept {
         return detail::is_locked(file, byte_of(0), max_importers + 1);
     }
-    /// Returns the number of tensors that importers, or forked children of them, hold; of those that cannot write the
-    /// page, the number of mappings with tensors.
+    /// Returns the number of tensors that importers, or forked children of them, hold; of those whose tensors the page
+    /// does not count, the number of mappings with tensors.
     [[nodiscard]] std::uint64_t readers(int file) const noexcept {
-        // The crowd, and the bytes of sealed segments, which follow.
-        std::uint64_t sum = detail::count_locked(file, byte_of(max_importers), 1 + max_importers);
+        std::uint64_t sum = detail::count_locked(file, reading_byte_of(0), max_importers);
         for (int i = 0; i < max_importers; ++i)
             if (auto const n = places_[i].readers.load(); n != 0 && is_taken(i, file)) sum += n;
         return sum;
@@ -126,7 +125,8 @@ class control_page {
     };
 
     [[nodiscard]] static constexpr off_t byte_of(int place) noexcept { return 1 + place; }
-    [[nodiscard]] static constexpr off_t sealed_byte_of(int place) noexcept { return 2 + max_importers + place; }
+    /// Not beside another byte of the same importer: the kernel would show both as one lock.
+    [[nodiscard]] static constexpr off_t reading_byte_of(int place) noexcept { return 3 + max_importers + place; }
     [[nodiscard]] static bool is_taken(int place, int file) noexcept {
         return detail::is_locked(file, byte_of(place));  // mutant: ipc_dead_holders
     }

@@ -102,8 +102,9 @@ class shared {
 
     /// Returns the number of tensors of this share that other processes have; those of ended processes do not count.
     ///
-    /// At least 1 while there are more mappings than slots for them (224). A session has one mapping for all its
-    /// attaches. A child that is forked while a process has a tensor in host memory counts until it ends.
+    /// A session has one mapping for all its attaches. The tensors of more than 224 mappings are counted as one for
+    /// each further mapping, and as at least one beyond 448. A child that is forked while a process has a tensor in
+    /// host memory counts until it ends.
     [[nodiscard]] std::uint64_t readers() const noexcept {
         std::uint64_t most = 0;
         for_each_part([&](auto& part) { most = std::max(most, part.control().readers(part.locks())); });

@@ -329,7 +329,8 @@ TEST_CASE("importers beyond the number of slots can attach, and the exporter wai
     for (int i = 0; i < 3; ++i) held.push_back(attach(s.descriptor()));
     CHECK(values(held.back()).size() == 3);
     held.erase(held.begin(), held.begin() + control_page::max_importers);
-    CHECK(s.readers() == 1);
+    CHECK(s.readers() == 3);
+    CHECK(page.control().is_mapped(page.locks()));
     CHECK_FALSE(s.wait_for_readers({}));
     held.pop_back();
     held.pop_back();
@@ -339,6 +340,32 @@ TEST_CASE("importers beyond the number of slots can attach, and the exporter wai
     CHECK(s.wait_for_readers({}));
     CHECK_FALSE(page.control().is_mapped(page.locks()));
     CHECK(values(attach(s.descriptor())).size() == 3);
+    CHECK(s.readers() == 0);
+}
+
+TEST_CASE("260 importers that keep their mappings count as readers only while they have tensors") {
+    auto s = share(tensor({3}));
+    std::vector<session> importers(260);
+    std::vector<managed_tensor> held;
+    for (int round = 0; round < 3; ++round) {
+        for (auto& one : importers) held.push_back(attach(s.descriptor(), {.session = &one}));
+        CHECK(s.readers() == 260);
+        held.push_back(attach(s.descriptor(), {.session = &importers[259]}));
+        held.erase(held.begin(), held.begin() + 260);
+        CHECK(s.readers() == 1);
+        CHECK_FALSE(s.wait_for_readers({}));
+        held.clear();
+        CHECK(s.readers() == 0);
+        CHECK(s.wait_for_readers({}));
+        for (auto& one : importers) CHECK(one.counts().unused == 1);
+    }
+    // A child that is forked meanwhile reads until it ends, whether its parent has a slot or not.
+    auto a = attach(s.descriptor(), {.session = &importers[259]});
+    support::process child{[&](support::talk to) { return to.hear() == 'e' && values(a)[2] == 2 ? 0 : 1; }};
+    a = {};
+    CHECK(s.readers() == 1);
+    child.say('e');
+    CHECK(child.wait() == 0);
     CHECK(s.readers() == 0);
 }
 

@@ -11,12 +11,15 @@
 #include <list>
 #include <memory>  // see region.hpp
 #include <mutex>   // see region.hpp
+#include <source_location>
 #include <string>  // see region.hpp
 #include <unordered_map>
 #include <utility>
 #include <vector>  // several memories may have one name
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+
+inline constexpr char const* attach_api = "ferry::ipc::attach";
 
 /// opened_memory, whatever its type.
 struct opened {
@@ -36,6 +39,13 @@ struct opened_by final : opened {
     O memory;
 };
 
+[[noreturn]] FERRY_COLD inline void fail_no_lock(std::source_location where) {
+    fail(
+        errc::out_of_memory, attach_api,
+        message{"the kernel has no memory for a lock: end processes that attach, or raise the limit of this container"},
+        where);
+}
+
 /// One mapping. Its place in the control page ends with it, and with its copies in forked children.
 struct mapping_entry {
     ~mapping_entry() {
@@ -43,7 +53,9 @@ struct mapping_entry {
         // First: an empty place says that nothing is mapped. In order: the first waits for the work that uses any.
         for (auto& one : foreign) one.reset();  // mutant: ipc_close_after_work
         // A forked child cannot use memory of a device, but may read that of the host.
-        if (is_device && process.is_here()) control().leave(place, memory().locks());
+        if (!is_device || !process.is_here()) return;
+        end_reading();
+        control().leave(place, memory().locks());
     }
 
     std::string key{};
@@ -51,7 +63,8 @@ struct mapping_entry {
     std::vector<std::unique_ptr<opened>> foreign{};  // off the host: one for each memory under this name
     std::uint64_t share = 0;
     process_mark process{};
-    int place = -1;
+    int place = -1;    // in the control page; -1: its segment is sealed
+    int reading = -1;  // byte that is locked while there are tensors, if the page does not count them
     std::vector<wire::memory> descriptions{};
     std::mutex recording{};
     std::shared_ptr<void> kept_by{};  // its own session, where it may never be closed: guarded by recording
@@ -64,10 +77,18 @@ struct mapping_entry {
     [[nodiscard]] segment& memory() const noexcept { return where->memory; }
     [[nodiscard]] control_page& control() const noexcept { return memory().control(); }
     [[nodiscard]] bool is_attachable() const noexcept { return memory().is_open(share); }
-    /// Called for the first tensor. Only where the page cannot be written: see control_page.
-    void begin_reading() noexcept {
-        if (memory().is_sealed()) place = control_page::begin_reading(memory().locks());
+    /// Called for the first tensor. False when the kernel has no memory for a lock.
+    [[nodiscard]] bool begin_reading() noexcept {
+        if (place >= 0 || reading >= 0) return true;
+        reading = control_page::begin_reading(memory().locks());
+        return reading >= 0;
     }
+    /// Called after the last tensor.
+    void end_reading() noexcept {
+        if (reading >= 0) control_page::end_reading(std::exchange(reading, -1), memory().locks());
+    }
+    /// Whether an exporter cannot wait for the work that uses the mapping except by waiting for its end.
+    [[nodiscard]] bool has_no_event() const noexcept { return place < 0 && !foreign.empty(); }
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         std::uint64_t all = 0;
         for (auto const& m : descriptions) all += m.allocation;
@@ -90,9 +111,9 @@ class import_cache {
 
     /// The mapping for `key`, made by `open(mapping_entry&)` when there is none; two threads that want the same one get
     /// the same.
-    /// \throws  what `open` throws
+    /// \throws  what `open` throws; errc::out_of_memory
     template <class Open>
-    [[nodiscard]] handle acquire(std::string const& key, Open open) {
+    [[nodiscard]] handle acquire(std::string const& key, Open open, std::source_location where) {
         std::unique_lock lock{mutex_};
         for (;;) {
             auto const found = by_key_.find(key);
@@ -102,12 +123,13 @@ class import_cache {
                 opened_.wait(lock);
                 continue;
             }
-            if (one.users++ == 0) {
+            if (one.users == 0) {
+                if (!one.begin_reading()) fail_no_lock(where);
                 used_.splice(used_.begin(), unused_, found->second);
                 bytes_ -= one.bytes();
                 one.forked_at = forks();
-                one.begin_reading();
             }
+            ++one.users;
             return found->second;
         }
         used_.emplace_front();
@@ -143,9 +165,9 @@ class import_cache {
         std::lock_guard const lock{mutex_};
         mapping_entry& one = *at;
         if (--one.users != 0) return;
-        bool const is_mine = one.process.is_here() && !one.is_inherited();
-        if (is_mine && one.place >= 0 && one.memory().is_sealed())
-            control_page::end_reading(one.place, one.memory().locks());
+        // A byte that a child has inherited, or that stands for queued work, stays locked for as long as the mapping.
+        bool const is_mine = one.process.is_here() && !one.is_inherited() && !one.has_no_event();
+        if (is_mine) one.end_reading();  // mutant: ipc_crowd_leaves
         bool const has_room = bound_ != 0 && one.bytes() <= most_bytes_;
         if (bool const keep = is_mine && one.is_current && has_room && one.is_attachable(); !keep) {
             if (one.is_current) by_key_.erase(one.key);

@@ -22,14 +22,12 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
-inline constexpr char const* attach_api = "ferry::ipc::attach";
-
 /// A tensor's hold on a mapping.
 class attachment {
    public:
     attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, stream_token on) noexcept
         : session_{std::move(session)}, mapping_{mapping}, on_{on} {
-        if (mapping_->process.is_here() && !is_sealed()) mapping_->control().add_reader(mapping_->place);
+        if (mapping_->process.is_here()) mapping_->control().add_reader(mapping_->place);
     }
     attachment(attachment&& other) noexcept = default;
     attachment& operator=(attachment&&) = delete;
@@ -43,13 +41,12 @@ class attachment {
                 return;
             }
             // The child has the place as well, and this process will not use it again.
-            if (!mapping_->is_inherited() && !is_sealed()) mapping_->control().drop_reader(mapping_->place);
+            if (!mapping_->is_inherited()) mapping_->control().drop_reader(mapping_->place);
         }
         session_->imports().release(mapping_);
     }
 
    private:
-    [[nodiscard]] bool is_sealed() const noexcept { return mapping_->memory().is_sealed(); }
     /// Called before the reader is subtracted, so that an exporter that sees no reader sees the event. False when the
     /// completion of the queued work cannot be determined.
     [[nodiscard]] bool announce_done() noexcept {
@@ -147,9 +144,11 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
     }
     call.session->regions().add(made.where);
     made.where->shared_as = region::use::imported;
-    if (made.memory().is_sealed()) made.begin_reading();
-    else made.place = made.control().enter(made.memory().locks());
-    if (made.place == -1) call.refuse(errc::out_of_memory, message{"the kernel has no memory for a lock"});
+    if (!made.memory().is_sealed()) {
+        made.place = made.control().enter(made.memory().locks());
+        if (made.place == -1) fail_no_lock(call.where);
+    }
+    if (!made.begin_reading()) fail_no_lock(call.where);
     if (!made.is_attachable()) call.fail_gone(first, gone);
     for (auto const i : group) {
         call.tried = i;
@@ -220,7 +219,7 @@ template <class BackEnd, class Note>
     key << (call.is_read_only ? 'r' : 'w');
     if (how.device) key << int{static_cast<int>(how.device->type)} << ':' << how.device->id;
     auto const mapping = call.session->imports().acquire(
-        key.c_str(), [&](mapping_entry& made) { open_import(made, call, group, name, b); });
+        key.c_str(), [&](mapping_entry& made) { open_import(made, call, group, name, b); }, call.where);
     attachment hold{call.session, mapping, how.stream};
     if (!mapping->is_attachable()) call.fail_gone(first, gone);
     if (!std::ranges::equal(group, mapping->descriptions, is_same_range, memory))
