@@ -1,0 +1,159 @@
+// ferry: the directory of the names of topics and registries, and which process owns a name.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/ipc/lock.hpp>
+#include <ferry/ipc/unique_fd.hpp>
+
+#include <dirent.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>  // a mapping and a directory stream are owned
+#include <string>  // names are owned
+#include <string_view>
+#include <thread>
+
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+
+/// Opens a directory of this user alone, and creates it if it is missing. Follows no symbolic link in its last part.
+[[nodiscard]] inline unique_fd private_directory(int parent, char const* path, char const* api) {
+    if (::mkdirat(parent, path, 0700) != 0 && errno != EEXIST) ipc::fail_system(api, path);
+    unique_fd directory{::openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    struct stat facts = {};
+    if (!directory && errno != ENOTDIR && errno != ELOOP && errno != EACCES) ipc::fail_system(api, path);
+    if (!directory || ::fstat(directory.get(), &facts) != 0 || facts.st_uid != ::geteuid() ||
+        (facts.st_mode & 0077) != 0)
+        fail(errc::permission, api,
+             message{path} << " is not a directory of mode 0700 of user " << std::uint64_t{::geteuid()}
+                           << ": remove it, or pass another directory (topic_options::directory)");
+    return directory;
+}
+
+/// Opens the directory of names: `chosen`, otherwise $XDG_RUNTIME_DIR/ferry, otherwise /dev/shm/ferry-<uid>.
+[[nodiscard]] inline unique_fd names_directory(std::string const& chosen, char const* api) {
+    if (!chosen.empty()) return private_directory(AT_FDCWD, chosen.c_str(), api);
+    char const* const run = std::getenv("XDG_RUNTIME_DIR");
+    if (run != nullptr && *run == '/') return private_directory(AT_FDCWD, (std::string{run} + "/ferry").c_str(), api);
+    return private_directory(AT_FDCWD, (message{"/dev/shm/ferry-"} << std::uint64_t{::geteuid()}).c_str(), api);
+}
+
+/// Returns the name of a file for a name: a slash becomes `!`, as in sysfs.
+/// \throws error  errc::argument: not a name
+[[nodiscard]] inline std::string file_of(std::string_view name, char const* api) {
+    auto const is_bad = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '!'; };
+    if (name.empty() || name.size() > 200 || name[0] == '.' || std::ranges::any_of(name, is_bad))
+        fail(errc::argument, api,
+             message{"the name has "} << std::uint64_t{name.size()}
+                                      << " bytes, a control character, `!`, or a dot in front: pass 1 to 200 bytes "
+                                         "without these");
+    std::string file{name};
+    std::ranges::replace(file, '/', '!');
+    return file;
+}
+
+/// Calls `f(file, name)` for each file or directory of a directory whose name ends in `suffix`.
+template <class F>
+void for_each_name(int directory, std::string_view suffix, F f) {
+    int const own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    std::unique_ptr<DIR, int (*)(DIR*)> const all{own >= 0 ? ::fdopendir(own) : nullptr, ::closedir};
+    if (!all && own >= 0) ::close(own);
+    while (dirent const* const e = all ? ::readdir(all.get()) : nullptr) {
+        std::string_view const file{e->d_name};
+        if (file.starts_with('.') || !file.ends_with(suffix)) continue;
+        std::string name{file.substr(0, file.size() - suffix.size())};
+        std::ranges::replace(name, '!', '/');
+        f(e->d_name, std::move(name));
+    }
+}
+
+/// Opens a regular file of this user, without following a symbolic link or waiting. Empty, with errno: it cannot.
+[[nodiscard]] inline unique_fd open_own(int directory, char const* file, int access) noexcept {
+    unique_fd opened{::openat(directory, file, access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)};
+    struct stat facts = {};
+    if (opened && (::fstat(opened.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid())) {
+        opened = unique_fd{};
+        errno = EACCES;
+    }
+    return opened;
+}
+
+/// A 32-bit word in a file that processes wait on. Only the kernel reads it through the mapping, so a file that another
+/// process shortens does not raise SIGBUS.
+class futex_word {
+   public:
+    futex_word() = default;
+    /// Maps the first page of a file. \param at  offset of the word
+    futex_word(int file, std::size_t at, char const* api) : at_{at} {
+        void* const page = ::mmap(nullptr, at + sizeof(std::uint32_t), PROT_READ, MAP_SHARED, file, 0);
+        if (page == MAP_FAILED) ipc::fail_system(api, "mmap");
+        page_ = {page, unmap{at + sizeof(std::uint32_t)}};
+    }
+    /// Waits until `wake`, unless the word has another value already.
+    void wait(std::uint32_t value, std::chrono::nanoseconds limit) const noexcept {
+        timespec const t{static_cast<time_t>(limit.count() / 1'000'000'000), limit.count() % 1'000'000'000};
+        if (call(FUTEX_WAIT, value, &t) != 0 && errno == EFAULT)  // the file was shortened
+            std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(limit, std::chrono::milliseconds{1}));
+    }
+    void wake() const noexcept { call(FUTEX_WAKE, INT32_MAX, nullptr); }
+
+   private:
+    struct unmap {
+        std::size_t bytes;
+        void operator()(void* page) const noexcept { ::munmap(page, bytes); }
+    };
+    long call(int operation, std::uint32_t value, timespec const* limit) const noexcept {
+        return ::syscall(SYS_futex, static_cast<std::byte*>(page_.get()) + at_, operation, value, limit, nullptr, 0);
+    }
+    std::unique_ptr<void, unmap> page_{};
+    std::size_t at_ = 0;
+};
+
+/// The file `.names` of a directory. A process owns a name as long as it has locked the byte of the name's hash. The
+/// first word changes when a name appears.
+class names_file {
+   public:
+    names_file() = default;
+    names_file(int directory, char const* api) : file_{open_own(directory, ".names", O_RDWR | O_CREAT)} {
+        std::uint32_t const zero = 0;
+        struct stat facts = {};
+        if (!file_ || ::fstat(file_.get(), &facts) != 0 ||
+            (facts.st_size == 0 && ::pwrite(file_.get(), &zero, sizeof zero, 0) != sizeof zero))
+            ipc::fail_system(api, ".names");
+        arrivals_ = {file_.get(), 0, api};
+    }
+    /// Claims a name until this object ends, and after it while a forked child has its file. \return  false: owned
+    [[nodiscard]] bool claim(std::string_view file) const noexcept {
+        std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+        for (char const c : file) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+        return lock(file_.get(), F_WRLCK, share_byte(hash));
+    }
+    /// Wakes the subscribers that wait for a name.
+    void announce() const noexcept {
+        auto const now = static_cast<std::uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+        static_cast<void>(::pwrite(file_.get(), &now, sizeof now, 0));
+        arrivals_.wake();
+    }
+    [[nodiscard]] std::uint32_t arrivals() const noexcept {
+        std::uint32_t word = 0;
+        static_cast<void>(::pread(file_.get(), &word, sizeof word, 0));
+        return word;
+    }
+    void wait(std::uint32_t arrivals, std::chrono::nanoseconds limit) const noexcept {
+        arrivals_.wait(arrivals, limit);
+    }
+
+   private:
+    unique_fd file_;
+    futex_word arrivals_;
+};
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
