@@ -117,6 +117,7 @@ def test_R29_a_writable_view_refuses_repeated_elements(ext):
     tensor = forged(shape=(2, 3), strides=(0, 1))
     refusal(ext.scale, owned(tensor), 2)
     assert ext.total(owned(tensor)) == pytest.approx(ext.total(owned(forged(shape=(1, 3)))) * 2)
+    assert ext.identity(owned(tensor)).readonly and not ext.identity(owned(forged())).readonly
 
 
 def test_R68_a_view_is_released_when_the_call_ends(ext):

@@ -167,8 +167,9 @@ class owned_buffer {
         std::move(owner), ferry::detail::fixed_view{v}, v, cpu, v.flags(), version::current, r));
 }
 
-/// Implements `bf_getbuffer`: fills a buffer that describes a tensor. Pass the arguments of `bf_getbuffer`, and call
-/// release_buffer in `bf_releasebuffer`. Requires the GIL; does not synchronise.
+/// Implements `bf_getbuffer`: fills a buffer that describes a tensor. The buffer is read-only if the tensor is (R11),
+/// or if a stride of 0 repeats elements (R29). Pass the arguments of `bf_getbuffer`, and call release_buffer in
+/// `bf_releasebuffer`. Requires the GIL; does not synchronise.
 ///
 /// \param v         view of the array in `exporter`; the memory must remain valid until the buffer is released. The
 ///                  extents and strides are copied
@@ -177,8 +178,8 @@ class owned_buffer {
 /// \param flags     request of the consumer, a combination of PyBUF_ flags
 /// \return          0; on failure -1 with a Python error set: MemoryError, or BufferError for memory that the host
 ///                  cannot access, a data type without a format (such as bfloat16), an invalid view, a request for a
-///                  writable buffer of read-only memory, a request for a layout that the tensor does not have, or a
-///                  request for a format without a shape
+///                  writable buffer of read-only (R11) or repeated elements (R29), a request for a layout that the
+///                  tensor does not have, or a request for a format without a shape
 [[nodiscard]] inline int get_buffer(tensor_view const& v, PyObject* exporter, Py_buffer* out, int flags) noexcept {
     *out = {};
     ferry::detail::record checked{"get_buffer", detail::in_python};
@@ -189,8 +190,11 @@ class owned_buffer {
     if (!is_host_accessible(v.device())) return refuse_buffer(v.device());
     char const* const format = v.is_padded() ? nullptr : detail::format_of(v.dtype());
     if (format == nullptr) return refuse_buffer(v.dtype());
-    if (has(PyBUF_WRITABLE) && v.is_read_only())
-        return refuse_buffer("a writable buffer was requested, but the tensor is read-only: copy the tensor");
+    if (has(PyBUF_WRITABLE) && !v.is_writable())
+        return refuse_buffer(v.is_read_only()
+                                 ? "a writable buffer was requested, but the tensor is read-only: copy the tensor"
+                                 : "a writable buffer was requested, but a stride of 0 repeats elements of the tensor: "
+                                   "copy the tensor");
     auto const is = [&v](bool is_required, contiguity order) { return !is_required || detail::has_order(v, order); };
     bool const fits = is(has(PyBUF_C_CONTIGUOUS) || !has(PyBUF_STRIDES), contiguity::row_major) &&
                       is(has(PyBUF_F_CONTIGUOUS), contiguity::column_major) &&
@@ -213,7 +217,7 @@ class owned_buffer {
     }
     out->buf = v.is_empty() ? const_cast<char*>("") : ferry::detail::untyped_data(v);
     out->len = v.nbytes();
-    out->readonly = v.is_read_only() ? 1 : 0;
+    out->readonly = v.is_writable() ? 0 : 1;  // R29
     out->itemsize = item;
     out->format = has(PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
     out->ndim = has(PyBUF_ND) ? v.rank() : 1;

@@ -9,11 +9,8 @@
 #include <ferry/python/unwrap.hpp>
 
 #include <ferry/cuda/facts.hpp>
-#include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/tensor/make_managed.hpp>
 
-#include <cstdint>
-#include <cstdio>
 #include <optional>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::python {
@@ -58,34 +55,6 @@ namespace detail {
 
 namespace detail {
 
-/// Returns a new dict, the `__cuda_array_interface__` of an array; on failure null, with a Python error set.
-/// \throws error_is_set  AttributeError: not in CUDA or managed memory, or a data type that typestr cannot name
-/// \throws error         errors of stream_entry
-template <class T>
-[[nodiscard]] PyObject* describe_for_cuda(T& array) {
-    tensor_view const& v = view_of(array);
-    char const letter = letter_of(v.dtype());
-    if (v.device().type != device_type::cuda && v.device().type != device_type::cuda_managed)
-        raise(PyExc_AttributeError, "__cuda_array_interface__: the data is not on a CUDA device: use __dlpack__");
-    if (letter == 0)
-        raise(PyExc_AttributeError, "__cuda_array_interface__: typestr cannot name the data type: use __dlpack__");
-    int const bytes = v.dtype().bits / 8;
-    char typestr[8];
-    std::snprintf(typestr, sizeof typestr, "%c%c%d", bytes == 1 ? '|' : '<', letter, bytes);
-    reference const shape{tuple_of(v.rank(), [&](int i) { return v.extent(i); })};
-    reference const strides{v.is_contiguous() ? Py_BuildValue("")
-                                              : tuple_of(v.rank(), [&](int i) { return v.stride(i) * bytes; })};
-    auto const ready = ferry::detail::ready_stream(
-        array, host_only, {"__cuda_array_interface__", detail::in_python});
-    reference const stream{stream_entry(ready.on_device(v.device()))};
-    if (!shape || !strides || !stream) return nullptr;
-    auto const address = v.is_empty() ? 0 : reinterpret_cast<std::uintptr_t>(v.data()) + v.byte_offset();
-    return Py_BuildValue("{s:i,s:O,s:s,s:[(ss)],s:O,s:(KO),s:O}", "version", 3, "shape", shape.get(), "typestr",
-                         typestr, "descr", "", typestr, "strides", strides.get(), "data",
-                         static_cast<unsigned long long>(address), v.is_read_only() ? Py_True : Py_False, "stream",
-                         stream.get());
-}
-
 template <class T, class Unwrap>
 struct FERRY_HIDDEN cuda_interface_of {
     static PyObject* get(PyObject* self, void*) noexcept {
@@ -103,8 +72,9 @@ struct FERRY_HIDDEN cuda_interface_of {
 
 /// Adds the property `__cuda_array_interface__`, version 3, to a Python type. The entry `stream` is the stream of
 /// array_traits::ready_on, or None if no work is pending. If ready_on returns an event, the entry is the default
-/// stream, which waits for the event. For memory that is neither CUDA device memory nor managed memory, and for data
-/// types that typestr cannot represent, the property raises an AttributeError, so that hasattr returns False.
+/// stream, which waits for the event. The data is read-only if the view is (R11), or if a stride of 0 repeats elements
+/// (R29). For memory that is neither CUDA device memory nor managed memory, and for data types that typestr cannot
+/// represent, the property raises an AttributeError, so that hasattr returns False.
 ///
 /// Requires the GIL. Call this function during the initialisation of the module.
 ///

@@ -127,7 +127,8 @@ struct FERRY_HIDDEN exchange_table {
     }
 
     /// Exports a tensor that is valid until control returns to Python, without an allocation: shape and strides are
-    /// those of the array. A DLTensor has no flags, so read-only and padded arrays are rejected (R75).
+    /// those of the array. A DLTensor has no flags, so read-only and padded arrays are rejected (R75). Strides of 0 are
+    /// exported unchanged: they tell the consumer that elements repeat (R29).
     static int borrow_object(void* object, DLTensor* out) noexcept {
         constexpr auto api = "dltensor_from_py_object_no_sync";
         try {

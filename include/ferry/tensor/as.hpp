@@ -56,7 +56,7 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
     if (!to.is_const && v.is_read_only())
         return report(r, errc::read_only,
                       "the tensor is read-only (R11): call as<T const>, or request a copy with copy_policy::always");
-    if (!to.is_const && count != 0)
+    if (!to.is_const)
         if (int const i = repeated_dimension(v.shape(), v.strides()); i >= 0)
             return report_repetition(i, "call as<T const>, or request a copy with copy_policy::always", r);
     if (to.access == access_from::host && !is_host_accessible(v.device()))

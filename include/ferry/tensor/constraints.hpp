@@ -34,7 +34,7 @@ struct constraints {
     shape_view shape{};                  ///< extents, each of which may be any_extent; empty accepts any shape
     device_type device = any_device;     ///< type of the device of the data
     contiguity order = contiguity::any;  ///< order of the elements
-    bool is_writable = false;            ///< whether read-only tensors are refused (R11)
+    bool is_writable = false;            ///< whether read-only (R11) and repeated elements (R29) are refused
 
     /// Returns whether a tensor meets the requirements. Does not validate the tensor; see `validate`.
     ///
@@ -65,7 +65,7 @@ struct constraints {
     struct mismatch {
         bool exists;
         errc code{};
-        int dimension = 0;
+        int dimension = -1;
     };
 
     [[nodiscard]] constexpr int required_rank() const noexcept { return shape.rank() != 0 ? shape.rank() : rank; }
@@ -77,10 +77,14 @@ struct constraints {
         if (device != any_device && v.device().type != device) return {true, errc::device};
         if (!v.is_contiguous(order)) return {true, errc::strides};
         if (is_writable && v.is_read_only()) return {true, errc::read_only};
+        if (is_writable && !v.is_writable())
+            return {true, errc::strides, detail::repeated_dimension(v.shape(), v.strides())};
         return {false};
     }
     [[nodiscard]] FERRY_COLD bool report_mismatch(mismatch m, tensor_view const& v, detail::reporter r) const {
         message text{};
+        if (m.code == errc::strides && m.dimension >= 0)
+            return detail::report_repetition(m.dimension, "request a copy with copy_policy::always", r);
         if (m.code == errc::dtype)
             text << "dtype is " << v.dtype() << ", expected " << dtype << ": convert the tensor";
         else if (m.code == errc::rank)

@@ -10,6 +10,7 @@
 #include <ferry/base/shape.hpp>
 #include <ferry/config.hpp>
 #include <ferry/fwd.hpp>
+#include <ferry/tensor/detail/strides.hpp>
 #include <ferry/tensor/layout.hpp>
 
 #include <concepts>
@@ -19,36 +20,6 @@
 #include <type_traits>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
-namespace detail {
-
-/// Returns the stride of a dimension; computes it if the strides are implicit.
-[[nodiscard]] constexpr std::int64_t stride_of(shape_view shape, strides_view strides, int dimension) noexcept {
-    if (!strides.is_implicit()) return strides[dimension];
-    std::int64_t step = 1;
-    for (int k = shape.rank(); --k > dimension;) step = compact_step(step, shape[k]);
-    return step;
-}
-
-/// Returns the first dimension that repeats elements, because its stride is 0 (R29); -1 if there is none.
-[[nodiscard]] constexpr int repeated_dimension(shape_view shape, strides_view strides) noexcept {
-    if (!strides.is_implicit())
-        for (int i = 0; i < shape.rank(); ++i)
-            if (shape[i] > 1 && strides[i] == 0) return i;
-    return -1;
-}
-
-/// Reports that writable elements repeat in dimension `i`; see `repeated_dimension`. `fix` ends the message.
-FERRY_COLD inline bool report_repetition(int i, char const* fix, reporter r) {
-    return report(r, errc::strides,
-                  message{"dimension "} << i << " has stride 0, and its elements must not be written (R29): " << fix);
-}
-
-/// Returns whether there is one stride for each extent, or none.
-[[nodiscard]] constexpr bool has_strides(shape_view shape, strides_view strides) noexcept {
-    return strides.is_implicit() || strides.rank() == shape.rank();
-}
-
-}  // namespace detail
 
 /// A non-owning view of a tensor: data, device, data type, shape, strides and flags.
 ///
@@ -184,6 +155,11 @@ class tensor_view {
     [[nodiscard]] constexpr ferry::flags flags() const noexcept { return flags_; }
     /// Returns whether the data must not be written (R11).
     [[nodiscard]] constexpr bool is_read_only() const noexcept { return has(flags_, ferry::flags::read_only); }
+    /// Returns whether elements may be written: the view is not read-only (R11), and no stride of 0 repeats an element
+    /// (R29).
+    [[nodiscard]] constexpr bool is_writable() const noexcept {
+        return !is_read_only() && detail::repeated_dimension(shape_, strides_) < 0;
+    }
     /// Returns whether the memory was allocated for the exchange (R12).
     [[nodiscard]] constexpr bool is_copied() const noexcept { return has(flags_, ferry::flags::is_copied); }
     /// Returns whether sub-byte elements are padded to whole bytes (R13).
@@ -268,9 +244,8 @@ class tensor_view {
         if (is_read_only())
             return report(r, errc::read_only,
                           "the tensor is read-only (R11): call data(), or request a copy with copy_policy::always");
-        if (!detail::has_strides(shape_, strides_)) return true;  // `validate` reports it
         int const i = detail::repeated_dimension(shape_, strides_);
-        if (i < 0 || is_empty()) return true;  // mutant: r29_writable_data
+        if (i < 0) return true;  // mutant: r29_writable_data
         return detail::report_repetition(i, "call data(), or request a copy with copy_policy::always", r);
     }
 

@@ -235,6 +235,27 @@ TEST_CASE("R11: a request for a writable buffer of a read-only tensor is refused
     CHECK(refusal(rows, PyBUF_FORMAT).find("PyBUF_ND") != std::string::npos);
 }
 
+TEST_CASE("R29: a buffer of elements that a stride of 0 repeats is read-only") {
+    support::start_python();
+    float values[3] = {0, 1, 2};
+    std::int64_t const extents[] = {2, 3}, by_rows[] = {0, 1}, one[] = {1, 3}, none[] = {0, 3};
+    tensor_view const repeated{values, extents, by_rows}, single{values, one, by_rows}, empty{values, none, by_rows};
+    CHECK(refusal(repeated, PyBUF_FULL).find("a stride of 0 repeats elements") != std::string::npos);
+    CHECK(refusal(repeated, PyBUF_FULL_RO) == "");
+    for (auto const& v : {single, empty}) CHECK(refusal(v, PyBUF_FULL) == "");
+    exported = &repeated;
+    reference const exporter = make_exporter();
+    {
+        reference const view{PyMemoryView_FromObject(exporter.get())};
+        REQUIRE(view);
+        CHECK(PyMemoryView_GET_BUFFER(view.get())->readonly == 1);
+        CHECK(PyMemoryView_GET_BUFFER(view.get())->strides[0] == 0);
+    }
+    auto const tensor = from_buffer(exporter.get());
+    CHECK(tensor.view().is_read_only());
+    CHECK(tensor.as<float const, 2>()(1, 2) == 2);
+}
+
 TEST_CASE("R30: an export has what was requested, and strides in bytes") {
     support::start_python();
     double values[6] = {0, 1, 2, 3, 4, 5};

@@ -62,6 +62,16 @@ TEST_CASE("each member of constraints is a requirement, and its error contains b
     refuses({.is_writable = true}, v.as_read_only(), errc::read_only, {"(R11)", "copy_policy::always"});
 }
 
+TEST_CASE("R29: constraints with is_writable refuse elements that a stride of 0 repeats") {
+    std::int64_t const repeated[] = {0, 1}, none_by_three[] = {0, 3}, one_by_three[] = {1, 3};
+    tensor_view const v{data, two_by_three, repeated};
+    accepts({}, v);
+    refuses({.is_writable = true}, v, errc::strides, {"dimension 0 has stride 0", "(R29)", "copy_policy::always"});
+    refuses({.is_writable = true}, v.as_read_only(), errc::read_only, {"(R11)"});
+    accepts({.is_writable = true}, {data, one_by_three, repeated});   // R27
+    accepts({.is_writable = true}, {data, none_by_three, repeated});  // R26
+}
+
 TEST_CASE("constraints state the order of the elements") {
     tensor_view const row_major{data, two_by_three}, column_major{data, two_by_three, columns},
         padded{data, two_by_three, rows_apart};

@@ -161,6 +161,7 @@ TEST_CASE("R11: the address for writes is refused for a read-only view") {
     CHECK(v.try_writable_data().value() == memory);
     auto const fixed = v.as_read_only();
     CHECK(fixed.data() == memory);
+    CHECK((v.is_writable() && !fixed.is_writable()));
     CHECK_THROWS_AS(static_cast<void>(fixed.writable_data()), ferry::error);
     CHECK(fixed.try_writable_data().error().code() == ferry::errc::read_only);
     CHECK(tensor_view{v.data(), v.dtype(), v.shape()}.is_read_only());
@@ -174,6 +175,8 @@ TEST_CASE("R29: the address for writes is refused for elements that repeat") {
         ferry::errc::strides, [&] { (void)repeated.writable_data(); }, [&] { return repeated.try_writable_data(); },
         {"ferry::tensor_view::writable_data", "dimension 0 has stride 0", "(R29)", "call data()"});
     CHECK(repeated.data() == memory);
+    CHECK_FALSE(repeated.is_writable());
+    CHECK((tensor_view{memory, one, strides}.is_writable() && tensor_view{memory, none, strides}.is_writable()));
     CHECK(tensor_view{memory, one, strides}.writable_data() == memory);
     CHECK(tensor_view{memory, none, strides}.writable_data() == memory);
     CHECK(tensor_view{memory, shape, strides_view{strides, 1}}.writable_data() == memory);  // not validated

@@ -67,14 +67,14 @@ struct FERRY_HIDDEN tensor_object {
     static PyObject* dtype(PyObject* self, void*) noexcept {
         return PyUnicode_FromString((message{} << view(self).dtype()).c_str());
     }
-    static PyObject* readonly(PyObject* self, void*) noexcept { return PyBool_FromLong(view(self).is_read_only()); }
+    static PyObject* readonly(PyObject* self, void*) noexcept { return PyBool_FromLong(!view(self).is_writable()); }
     static PyObject* repr(PyObject* self) noexcept {
         auto const& v = view(self);
         message out{"<ferry.Tensor "};
         out << v.dtype() << " (";
         for (int i = 0; i < v.rank(); ++i) out << (i != 0 ? ", " : "") << v.extent(i);
         out << (v.rank() == 1 ? ",) on " : ") on ") << name(v.device().type) << ":" << v.device().id;
-        if (v.is_read_only()) out << ", read-only";
+        if (!v.is_writable()) out << ", read-only";
         out << ">";
         return PyUnicode_FromString(out.c_str());
     }
