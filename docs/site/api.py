@@ -277,12 +277,14 @@ def read(xml):
 
 
 def share_comments(entities):
-    """Applies a comment to all names of a declaration, to aliases and constants in the lines right below it, and to `try_f` after `f`."""
+    """Applies a comment to all names of a declaration, to aliases and constants in the lines right below it, to `try_f` after `f`, and to
+    `try_make` after a constructor."""
     ordered = sorted(entities, key=lambda e: e.line)
     commented = {}
     for before, entity in zip(ordered, ordered[1:]):
         if before.text:
-            commented["try_" + before.name.split("::")[-1]] = before
+            of, name = before.name.split("::")[-2:]
+            commented["try_make" if name == of else "try_" + name] = before
         if not entity.text and entity.kind in ("variable", "typedef") and before.kind == entity.kind and entity.line - before.line <= 1:
             entity.text = before.text
         if not entity.text and (throwing := commented.get(entity.name.split("::")[-1])):

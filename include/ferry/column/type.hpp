@@ -211,16 +211,24 @@ struct union_children {
 };
 
 /// Returns whether a type is a signed or unsigned integer, the types of dictionary indices.
+///
+/// \param id  type
 [[nodiscard]] constexpr bool is_integer(type_id id) noexcept { return id >= type_id::int8 && id <= type_id::uint64; }
 /// Returns whether a type is binary_view or string_view, which store short values inline and others in data buffers.
+///
+/// \param id  type
 [[nodiscard]] constexpr bool is_view(type_id id) noexcept {
     return id == type_id::binary_view || id == type_id::string_view;
 }
 /// Returns whether a type is dense_union or sparse_union.
+///
+/// \param id  type
 [[nodiscard]] constexpr bool is_union(type_id id) noexcept {
     return id == type_id::dense_union || id == type_id::sparse_union;
 }
 /// Returns whether a type is string, large_string or string_view, which are UTF-8.
+///
+/// \param id  type
 [[nodiscard]] constexpr bool is_text(type_id id) noexcept {
     return id == type_id::string || id == type_id::large_string || id == type_id::string_view;
 }

@@ -75,6 +75,9 @@ class column_values {
     /// \param i  index in [0, size()); not checked
     /// \throws error  errc::bad_column: an offset, view or index outside of the buffers
     [[nodiscard]] std::optional<T> operator[](std::int64_t i) const { return item(i, detail::item_thrower{}); }
+    /// Returns whether an item is not null.
+    ///
+    /// \param i  index in [0, size()); not checked
     [[nodiscard]] bool is_valid(std::int64_t i) const { return (*this)[i].has_value(); }
 #endif
     /// Returns an item.

@@ -209,6 +209,10 @@ class column_view : public column_interface<column_view> {
     column_view() noexcept : node_{&nothing()} {}
     column_view(detail::column_node const& node) noexcept : column_view{node, node.offset, node.length} {}
     /// A view of items of a node. The range is not checked.
+    ///
+    /// \param node    node of a validated column
+    /// \param offset  index of the first item in the buffers
+    /// \param length  number of items
     column_view(detail::column_node const& node, std::int64_t offset, std::int64_t length) noexcept
         : node_{&node}, offset_{offset}, length_{length} {}
 

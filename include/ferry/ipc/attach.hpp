@@ -66,7 +66,6 @@ template <class BackEnd = host_back_end const&>
                         found.is_read_only ? flags::read_only : flags::none, version::current, where);
 }
 
-/// Overload with default options.
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor attach(wire::descriptor const& from, BackEnd&& b,

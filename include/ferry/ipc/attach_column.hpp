@@ -112,7 +112,6 @@ template <class BackEnd = host_back_end const&>
     return detail::column_of(*node, ranges, std::move(held), api, where);
 }
 
-/// Overload with default options.
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] column attach_column(wire::descriptor const& from, BackEnd&& b,

@@ -31,6 +31,7 @@ class control_page {
         id_.store(id);
         magic_.store(the_magic);
     }
+    /// \param id  identifies the allocation
     [[nodiscard]] bool is_valid(std::uint64_t id) const noexcept {
         return magic_.load() == the_magic && id_.load() == id;
     }
@@ -55,13 +56,17 @@ class control_page {
         return detail::lock(file, F_RDLCK, byte_of(max_importers)) ? crowd : -1;  // mutant: ipc_crowd
     }
     /// Frees the slot of a mapping that forked children cannot use.
+    /// \param place  slot, from `enter`
+    /// \param file   the file through which the segment is mapped
     void leave(int place, int file) noexcept {
         if (place != -1) detail::lock(file, F_UNLCK, byte_of(place == crowd ? max_importers : place));
     }
     /// Counts a tensor that uses the mapping.
+    /// \param place  slot, from `enter`
     void add_reader(int place) noexcept {
         if (place >= 0) places_[place].readers.fetch_add(1);
     }
+    /// \param place  slot, from `enter`
     void drop_reader(int place) noexcept {
         if (place >= 0) places_[place].readers.fetch_sub(1);
     }
@@ -76,14 +81,18 @@ class control_page {
         while (place < max_importers - 1 && detail::is_locked(file, reading_byte_of(place))) ++place;
         return detail::lock(file, F_RDLCK, reading_byte_of(place)) ? place : -1;  // mutant: ipc_uncounted
     }
+    /// \param place  byte, from `begin_reading`
+    /// \param file   the file through which the segment is mapped
     static void end_reading(int place, int file) noexcept { detail::lock(file, F_UNLCK, reading_byte_of(place)); }
 
     /// Returns whether any importer, or a forked child of one, has the segment mapped.
+    /// \param file  a file of the segment other than that of an importer
     [[nodiscard]] bool is_mapped(int file) const noexcept {
         return detail::is_locked(file, byte_of(0), max_importers + 1);
     }
     /// Returns the number of tensors that importers, or forked children of them, hold; of those whose tensors the page
     /// does not count, the number of mappings with tensors.
+    /// \param file  a file of the segment other than that of an importer
     [[nodiscard]] std::uint64_t readers(int file) const noexcept {
         std::uint64_t sum = detail::count_locked(file, reading_byte_of(0), max_importers);
         for (int i = 0; i < max_importers; ++i)
@@ -94,6 +103,8 @@ class control_page {
     // ---- events recorded by importers ----
 
     /// Stores the handle of the event that marks the work queued by the importer. Called by one thread at a time.
+    /// \param place  slot, from `enter`
+    /// \param done   handle of the event
     void announce(int place, event_handle const& done) noexcept {
         if (place < 0) return;
         auto& p = places_[place];
@@ -107,6 +118,9 @@ class control_page {
     }
     enum class mark { none, event, unclear };
     /// Reads the last event stored in a slot. Unclear: it is being written; call again.
+    /// \param place  slot
+    /// \param out    receives the handle of the event
+    /// \param file   a file of the segment other than that of an importer
     [[nodiscard]] mark announced(int place, event_handle& out, int file) const noexcept {
         auto const& p = places_[place];
         auto const before = p.turn.load();

@@ -26,6 +26,7 @@ struct session_access;
 /// call during the fork.
 class session {
    public:
+    /// \param options  bounds of the caches, and the type of segments
     explicit session(session_options const& options = {}) : state_{std::make_shared<detail::session_state>(options)} {}
     session(session const&) = delete;
     session& operator=(session const&) = delete;

@@ -135,7 +135,6 @@ template <class Array, class BackEnd = host_back_end const&>
     }
 }
 
-/// Overload with default options.
 template <class Tensor, class BackEnd>
     requires(!std::same_as<std::remove_cvref_t<Tensor>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Tensor&& tensor, BackEnd&& b, std::source_location where = std::source_location::current()) {

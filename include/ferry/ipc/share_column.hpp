@@ -51,7 +51,6 @@ template <class Column, class BackEnd = host_back_end const&>
     return detail::share_access::wrap(detail::column_sharing{c, options, b, where}.run());
 }
 
-/// Overload with default options.
 template <class Column, class BackEnd>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Column const& c, BackEnd&& b, std::source_location where = std::source_location::current()) {

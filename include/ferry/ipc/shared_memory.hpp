@@ -264,6 +264,7 @@ class segment {
     [[nodiscard]] bool is_sealed() const noexcept { return is_sealed_; }
 
     /// Returns whether another open file description has locked the byte of a share: whether the share is open.
+    /// \param id  identifies the allocation
     [[nodiscard]] bool is_open(std::uint64_t id) const noexcept {
         return detail::is_locked(locks(), detail::share_byte(id));
     }

@@ -19,6 +19,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// for small objects. Keeps the state of the session. Thread-safe.
 class shared_space {
    public:
+    /// \param s  session, whose state the space keeps
     explicit shared_space(session& s) noexcept : state_{detail::session_access::state(&s)} {}
 
     /// Allocates zeroed memory.

@@ -21,7 +21,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 class unique_fd {
    public:
     unique_fd() = default;
-    /// Takes ownership of `fd`.
+    /// Takes ownership of a file descriptor.
+    /// \param fd  file descriptor, or -1
     explicit unique_fd(int fd) noexcept : fd_{fd} {}
     unique_fd(unique_fd&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
     unique_fd& operator=(unique_fd&& other) noexcept {
@@ -71,7 +72,10 @@ using ferry::detail::fail;
 }  // namespace detail
 
 /// Throws errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform or argument
-/// for a failed system call: the operation `what` of the function `api`, with the value `number` of errno.
+/// for a failed system call.
+/// \param api     name of the public function
+/// \param what    operation that failed, with its object
+/// \param number  value of errno
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
     auto const code = detail::code_of(number, errc::argument);
     char const* const cure = number == EMFILE || number == ENFILE ? ": close descriptors, or raise `ulimit -n`"
