@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
             bytes.push_back(static_cast<std::byte>(c));
     for (std::size_t i = 1; i < size; ++i) bytes.push_back(std::byte{data[i]});
     if (mode != 0) {
-        auto const crc = ferry::wire::crc32c(bytes);
+        auto const crc = ferry::wire::detail::crc32c(bytes);
         for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::byte>(crc >> 8 * i));
     }
     fuzz::decode(bytes, 16, [](auto exact) { return ferry::wire::from_bytes(exact); });

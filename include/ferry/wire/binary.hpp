@@ -1,12 +1,11 @@
-// ferry: a descriptor as bytes. Little-endian: the magic FRYD, the version, records of (tag, length, payload), and the
-// CRC-32C of all that comes before it. Unknown tags, and what a known payload has beyond its fields, are skipped, so
-// that a later minor may add to both.
+// ferry: a descriptor as bytes; docs/wire.md documents the format. Unknown records, and additional bytes at the end of
+// a known one, are skipped, because a later minor version may add them.
 #pragma once
 
 #include <ferry/wire/check.hpp>
-#include <ferry/wire/crc32c.hpp>
 #include <ferry/wire/descriptor.hpp>
 #include <ferry/wire/detail/bytes.hpp>
+#include <ferry/wire/detail/crc32c.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +13,12 @@
 #include <span>
 #include <utility>
 #include <variant>
-#include <vector>  // what to_bytes returns
+#include <vector>  // the result
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 namespace detail {
 
-/// What a payload is. `tensor` or `column` is the root; `child` and `dictionary` appear in nodes alone, which consist
-/// of records.
+/// The tag of a record. A tensor or column is the root; a node consists of the records fields, child and dictionary.
 enum class tag : std::uint16_t { origin = 1, memory, tensor, column, fields, child, dictionary };
 
 inline constexpr std::uint32_t magic = 0x4459'5246;  // "FRYD"
@@ -35,22 +33,22 @@ inline void put(writer<>& out, node const& n, tag as) {
 }
 
 [[nodiscard]] inline node take_node(reader<> in, int depth) {
-    if (depth > max_depth) in.refuse(": nodes are nested deeper than ", max_depth);  // mutant: wire_depth
+    if (depth > max_depth) in.refuse(": the column is deeper than ", max_depth, " nodes");  // mutant: wire_depth
     node n;
     bool has_fields = false;
     while (!in.is_empty()) {
         auto [what, payload] = in.take_record();
         switch (tag{what}) {
             case tag::fields:
-                if (std::exchange(has_fields, true)) payload.refuse(": a node has its fields twice");
+                if (std::exchange(has_fields, true)) payload.refuse(": a node has two records of fields");
                 payload.take(n);
                 break;
             case tag::child: n.children.push_back(take_node(payload, depth + 1)); break;
             case tag::dictionary: n.dictionary.push_back(take_node(payload, depth + 1)); break;
-            default: break;  // of a later minor
+            default: break;  // of a later minor version
         }
     }
-    if (!has_fields) in.refuse(": a node without its fields ends");
+    if (!has_fields) in.refuse(": a node has no record of its fields");
     return n;
 }
 
@@ -60,21 +58,21 @@ inline void put(writer<>& out, node const& n, tag as) {
         auto [what, payload] = in.take_record();
         switch (tag{what}) {
             case tag::origin:
-                if (std::exchange(has_origin, true)) payload.refuse(": a second origin");
+                if (std::exchange(has_origin, true)) payload.refuse(": a second record of the origin");
                 payload.take(d.from);
                 break;
             case tag::memory: payload.take(d.memories.emplace_back()); break;
             case tag::tensor:
             case tag::column:
-                if (std::exchange(has_root, true)) payload.refuse(": a second root");
+                if (std::exchange(has_root, true)) payload.refuse(": a second tensor or column");
                 if (tag{what} == tag::tensor) payload.take(d.root.emplace<tensor>());
                 else d.root = take_node(payload, 1);
                 break;
-            default: break;  // of a later minor
+            default: break;  // of a later minor version
         }
     }
     if (!has_origin || !has_root)
-        in.refuse(": the records end without ", has_origin ? "a tensor or column" : "an origin");
+        in.refuse(": the descriptor has no record of ", has_origin ? "a tensor or column" : "the origin");
     return d;
 }
 
@@ -95,16 +93,16 @@ inline void put(writer<>& out, node const& n, tag as) {
     descriptor d;
     std::uint32_t first = 0;
     in({"the magic"}, first);
-    if (first != magic) return by.refuse("the first four bytes are not FRYD: this is no descriptor"), d;
+    if (first != magic)
+        return by.refuse("the first 4 bytes are not FRYD: pass the bytes that ferry::wire::to_bytes returned"), d;
     in({"the version"}, d.major), in({"the version"}, d.minor);
-    if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest may be anything
-    if (bytes.size() < header_size + checksum_size)
-        return by.refuse("truncated: ", std::uint64_t{bytes.size()}, " bytes hold no checksum"), d;
+    if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest has another format
+    if (bytes.size() < header_size + checksum_size) return in.refuse(": truncated: there is no checksum"), d;
     auto const body = bytes.size() - checksum_size;
-    auto const said = little_endian(bytes.data() + body), found = crc32c(bytes.first(body));
-    if (said != found)  // mutant: wire_checksum
-        return by.refuse("the checksum is ", said, ", and the bytes before it give ", found,
-                         ": truncated, or changed on the way"),
+    auto const stated = little_endian(bytes.data() + body), found = crc32c(bytes.first(body));
+    if (stated != found)  // mutant: wire_checksum
+        return by.refuse("the checksum is ", stated, ", expected ", found,
+                         ": send all bytes of the descriptor, unchanged"),
                d;
     d = take_records({bytes.first(body), by, header_size}, std::move(d));
     static_cast<void>(check(d, by));
@@ -113,12 +111,13 @@ inline void put(writer<>& out, node const& n, tag as) {
 
 }  // namespace detail
 
-/// The descriptor as bytes, of this ferry's minor version. Pure; does not synchronise.
+/// Encodes a descriptor as bytes, with the minor version of this ferry.
 ///
 /// \param d      descriptor
 /// \param where  source location of the caller
 /// \return       bytes; `try_to_bytes` returns the bytes or the error
-/// \throws error  errc::bad_descriptor, as `check`: what would not be read is not written. std::bad_alloc.
+/// \throws error           errc::bad_descriptor, as `check`
+/// \throws std::bad_alloc  an allocation failed
 #if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline std::vector<std::byte> to_bytes(descriptor const& d,
                                                      std::source_location where = std::source_location::current()) {
@@ -131,14 +130,15 @@ inline void put(writer<>& out, node const& n, tag as) {
         "ferry::wire::to_bytes", where, [&](detail::caller by) { return detail::write_bytes(d, by); });
 }
 
-/// The descriptor in some bytes, of any minor version of this major. Checked by `check`, so that what comes out is safe
-/// to open. Reads nothing beyond `bytes`; time and memory are linear in their number. Pure; does not synchronise.
+/// Decodes a descriptor of any minor version of this major version, and checks it with `check`. Time and memory are
+/// linear in the number of bytes.
 ///
-/// \param bytes  bytes
+/// \param bytes  one descriptor, encoded by `to_bytes`
 /// \param where  source location of the caller
 /// \return       descriptor; `try_from_bytes` returns the descriptor or the error
-/// \throws error  errc::bad_descriptor: another major, truncated, a wrong checksum, a bound that does not hold; the
-///                message says which, and the byte or the field. std::bad_alloc.
+/// \throws error           errc::bad_descriptor: another major version, truncated or damaged bytes, or an error of
+///                         `check`; the message names the position or the field
+/// \throws std::bad_alloc  an allocation failed
 #if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline descriptor from_bytes(std::span<std::byte const> bytes,
                                            std::source_location where = std::source_location::current()) {

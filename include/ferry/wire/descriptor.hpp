@@ -1,5 +1,4 @@
-// ferry: what one process tells another about memory that it shares: a descriptor of a tree of buffers. Values only: no
-// handle is opened here, and nothing has been checked before `wire::check` has.
+// ferry: the descriptor of memory that another process shares. Plain values; `wire::check` checks them.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -9,18 +8,18 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>  // a descriptor owns what it says: it outlives the text that it came in
+#include <string>  // a descriptor owns its strings
 #include <variant>
 #include <vector>  // as above
 
-/// The descriptor of shared memory and its two forms on the wire, bytes and JSON. Pure functions.
+/// The descriptor of shared memory, as a struct, as bytes and as JSON. The functions are pure: no memory is opened.
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 namespace detail {
 
-/// The name of a field in JSON, and whether JSON may leave it out, or have null for an empty list.
+/// The name of a field in JSON, and whether JSON may omit the field, or also have null for an empty list.
 ///
-/// `fields` of a struct calls `f(key, field)` for each field, in the order of the binary form. A function in the place
-/// of a field is an object in JSON: it does the same for the members of that object.
+/// `fields` of a struct calls `f(key, field)` for each field, in the order of the binary form. A function instead of a
+/// field is an object in JSON: it makes these calls for the members of that object.
 struct key {
     char const* name;
     enum { required, optional, nullable } is = required;
@@ -30,31 +29,30 @@ constexpr key nullable(char const* name) noexcept { return {name, key::nullable}
 
 }  // namespace detail
 
-// `fields` calls `f(key, field)` for each field of a struct, in the order of the binary form. A field that is a
-// function is a group: it calls its argument for each field in it.
-
-/// How an allocation is opened. An alias is none of these but a way to attach: the origin is oneself.
+/// The method of opening an allocation.
 enum class memory_kind : std::uint8_t {
-    none,         ///< nothing to open: the size is 0
-    host_shared,  ///< a segment of POSIX shared memory: the name is all that is needed. That of a memfd says so: its
-                  ///< file must have come over a socket
-    cuda_legacy,  ///< a handle of cudaIpcGetMemHandle: travels as plain data
-    cuda_pool,    ///< a pointer exported from a pool; the pool itself must have come over a socket
+    none,         ///< nothing to open; the length is 0
+    host_shared,  ///< a POSIX shared-memory segment, opened by its name; a memfd requires its file descriptor
+    cuda_legacy,  ///< a handle of cudaIpcGetMemHandle
+    cuda_pool,    ///< a pointer exported from a memory pool; requires the file descriptor of the pool
 };
 
-/// The name of a kind in JSON and messages: "host_shared", …, or "unknown".
+/// Returns the name of a kind, as in JSON and in error messages.
+///
+/// \param kind  kind of memory
+/// \return      "host_shared" for memory_kind::host_shared; "unknown" for other values; static storage
 [[nodiscard]] constexpr char const* name(memory_kind kind) noexcept {
     constexpr char const* names[] = {"none", "host_shared", "cuda_legacy", "cuda_pool"};
     auto const i = static_cast<std::size_t>(kind);
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }
 
-/// A device's name in every process.
+/// The UUID of a device, or the id of a boot.
 using uuid = std::array<std::uint8_t, 16>;
 
-/// The exporting process, distinguished from a later process with the same id.
+/// The exporting process. The process id is unique within a pid namespace and a boot.
 struct origin {
-    std::uint32_t pid = 0;
+    std::uint32_t pid = 0;            ///< 0: unknown
     std::uint64_t pid_namespace = 0;  ///< the inode of /proc/PID/ns/pid
     uuid boot_id{};                   ///< /proc/sys/kernel/random/boot_id
 
@@ -64,21 +62,21 @@ struct origin {
     friend bool operator==(origin const&, origin const&) = default;
 };
 
-/// One allocation, of which a range is exported.
+/// An allocation, and the range of it that is shared.
 struct memory {
     memory_kind kind = memory_kind::none;
     device_type type = device_type::cpu;
-    uuid device{};                    ///< zero on the host. No ordinal travels: ordinals differ between processes
-    std::uint64_t id = 0;             ///< never used again by one exporter
-    std::uint64_t allocation = 0;     ///< bytes of the whole allocation
-    std::uint64_t offset = 0;         ///< bytes from its begin to the exported range
-    std::uint64_t length = 0;         ///< bytes of the range
-    std::string name{};               ///< of the control segment; host_shared: the data follows in the same segment
-    std::vector<std::byte> handle{};  ///< 64 bytes for the CUDA kinds, else empty
-    std::vector<std::byte> ready{};   ///< an event's handle of 64 bytes; empty: ready already
+    uuid device{};                    ///< UUID of the GPU, since device ids differ between processes; zero on the host
+    std::uint64_t id = 0;             ///< identifies the memory; never reused by its exporter
+    std::uint64_t allocation = 0;     ///< size of the allocation, in bytes
+    std::uint64_t offset = 0;         ///< offset of the range in the allocation, in bytes
+    std::uint64_t length = 0;         ///< size of the range, in bytes
+    std::string name{};               ///< name of the control segment; for host_shared, it also contains the data
+    std::vector<std::byte> handle{};  ///< 64 bytes for the CUDA kinds, otherwise empty
+    std::vector<std::byte> ready{};   ///< handle of the event to wait for, 64 bytes; empty: the data is ready
 
     static constexpr void fields(auto& m, auto& f) {
-        // key: the front end of nvcc 13 crashes on braces before an array here.
+        // `key` is explicit because the front end of nvcc 13 crashes on braces before an array here.
         f({"kind"}, m.kind), f({"device"}, [&](auto& g) { g({"type"}, m.type), g(detail::key{"uuid"}, m.device); });
         f({"id"}, m.id), f({"allocation"}, m.allocation), f({"offset"}, m.offset), f({"length"}, m.length);
         f(detail::optional("name"), m.name), f(detail::optional("handle"), m.handle);
@@ -87,14 +85,14 @@ struct memory {
     friend bool operator==(memory const&, memory const&) = default;
 };
 
-/// A strided array in one memory's range.
+/// A strided array in the range of one memory.
 struct tensor {
     data_type dtype{};
     std::vector<std::int64_t> shape{};
     std::vector<std::int64_t> strides{};  ///< in elements, of any sign; empty: compact, row-major
-    std::int64_t byte_offset = 0;         ///< of element 0, from the begin of the exported range
+    std::int64_t byte_offset = 0;         ///< offset of the first element in the range
     ferry::flags flags{};
-    std::uint32_t memory = 0;  ///< its place in descriptor::memories
+    std::uint32_t memory = 0;  ///< index in descriptor::memories
 
     static constexpr void fields(auto& t, auto& f) {
         auto& type = t.dtype;
@@ -105,37 +103,36 @@ struct tensor {
     friend bool operator==(tensor const&, tensor const&) = default;
 };
 
-/// The place in `memories` of what is not there: a buffer that its column leaves out, such as the validity without
-/// nulls.
+/// The memory of an absent buffer, such as the validity of a column without nulls.
 inline constexpr std::uint32_t no_memory = 0xffff'ffff;
 
-/// Some bytes of one memory's range.
+/// A buffer: bytes in the range of one memory.
 struct slice {
-    std::uint32_t memory = no_memory;
-    std::uint64_t offset = 0;  ///< bytes from the begin of the exported range
-    std::uint64_t length = 0;  ///< bytes
+    std::uint32_t memory = no_memory;  ///< index in descriptor::memories, or no_memory
+    std::uint64_t offset = 0;          ///< offset in the range, in bytes
+    std::uint64_t length = 0;          ///< size, in bytes
 
-    static constexpr std::size_t least_size = 20;  ///< bytes in the binary form
+    static constexpr std::size_t least_size = 20;  ///< size in the binary form, in bytes
     static constexpr void fields(auto& s, auto& f) {
         f({"memory"}, s.memory), f({"offset"}, s.offset), f({"length"}, s.length);
     }
     friend bool operator==(slice const&, slice const&) = default;
 };
 
-/// One node of a column, in Arrow's terms: what ArrowSchema and ArrowArray say, with sizes to the buffers.
+/// A node of a column: the members of ArrowSchema and ArrowArray, and the sizes of the buffers.
 struct node {
     std::string format{};
     std::string name{};
-    std::vector<std::byte> metadata{};  ///< as ArrowSchema has it, little-endian; empty: none
-    std::int64_t length = 0;            ///< items
-    std::int64_t null_count = -1;       ///< -1: not counted
-    std::int64_t offset = 0;            ///< items; for validity, data and offsets alike
-    std::int64_t flags = 0;             ///< ArrowSchema's
+    std::vector<std::byte> metadata{};  ///< as in ArrowSchema, but little-endian; empty: none
+    std::int64_t length = 0;            ///< number of items
+    std::int64_t null_count = -1;       ///< -1: unknown
+    std::int64_t offset = 0;            ///< index of the first item in the buffers
+    std::int64_t flags = 0;             ///< flags of ArrowSchema
     std::vector<slice> buffers{};
     std::vector<node> children{};
-    std::vector<node> dictionary{};  ///< one, or none
+    std::vector<node> dictionary{};  ///< at most one node
 
-    /// Without children and dictionary.
+    // Without children and dictionary.
     static constexpr void fields(auto& n, auto& f) {
         f({"length"}, n.length), f(detail::optional("null_count"), n.null_count);
         f(detail::optional("offset"), n.offset), f(detail::optional("flags"), n.flags);
@@ -145,12 +142,12 @@ struct node {
     friend bool operator==(node const&, node const&) = default;
 };
 
-/// The version of the format: what this ferry writes. A reader takes every minor of its major.
+/// The major version of the format. A reader accepts every minor version of its major version.
 inline constexpr std::uint16_t major_version = 2;
-/// Grows when something is added that older readers may skip.
+/// The minor version of the format. Each addition that older readers can skip increases it.
 inline constexpr std::uint16_t minor_version = 0;
 
-/// A tree of buffers, of which a tensor is the one-leaf case, and the memory that they lie in.
+/// A tensor or a column in shared memory.
 struct descriptor {
     std::uint16_t major = major_version;
     std::uint16_t minor = minor_version;

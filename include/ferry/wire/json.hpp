@@ -1,12 +1,10 @@
-// ferry: a descriptor as JSON, for readers in other languages and for people. docs/schema/descriptor-2.json is its
-// schema. The only header that needs nlohmann/json, and part of no umbrella. Where memory runs out that library may end
-// the process, for its destructors allocate; the binary form only throws std::bad_alloc.
-// length: both directions of one format, and the parser of its text.
+// ferry: a descriptor as JSON; docs/schema/descriptor-2.json is the schema. Requires nlohmann/json, and is therefore in
+// no umbrella header. If memory runs out, that library may terminate the process, because its destructors allocate.
 #pragma once
 
 #include <ferry/wire/check.hpp>
-#include <ferry/wire/crc32c.hpp>
 #include <ferry/wire/descriptor.hpp>
+#include <ferry/wire/detail/crc32c.hpp>
 #include <ferry/wire/detail/hex.hpp>
 
 #include <nlohmann/json.hpp>
@@ -17,28 +15,29 @@
 #include <limits>
 #include <source_location>
 #include <span>
-#include <string>  // what to_json returns
+#include <string>  // the result
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
-#include <vector>  // as in the descriptor
+#include <vector>  // of the descriptor
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 namespace detail {
 
-using json = nlohmann::json;  // objects sort their keys by bytes, which is by code point
+using json = nlohmann::json;  // objects sort their keys by bytes, that is, by code points
 
 inline constexpr char format_name[] = "ferry-descriptor";
-/// The largest integer that every reader's numbers hold; above it integers are decimal strings.
+inline constexpr char pass_json[] = ": pass the text that ferry::wire::to_json returned";
+/// The largest number: every JSON reader represents it exactly. Larger integers are decimal strings.
 inline constexpr std::int64_t largest_number = std::int64_t{1} << 53;
-/// How deep a document may be: a node's children are two levels below it. Bounds the recursion of what walks it.
+/// The maximum depth of a document; the children of a node are two levels below it. Limits the recursion below.
 inline constexpr int max_json_depth = 4 * max_depth;
 
 template <class T>
 [[nodiscard]] json written(T const& value);
 
-/// An object with the fields of a struct.
+/// Writes the fields of a struct to an object.
 struct json_object {
     json members = json::object();
 
@@ -85,20 +84,19 @@ json written(T const& value) {
     }
 }
 
-/// What the checksum covers: the document without it, keys sorted, no spaces, as UTF-8 (RFC 8785, of which only
-/// integers occur).
+/// Returns the checksum of a document without its key `checksum`, in the form of RFC 8785: sorted keys, no white space.
 [[nodiscard]] inline std::uint32_t checksum_of(json const& document) {
     auto const text = document.dump(-1, ' ', false, json::error_handler_t::strict);
     return crc32c(std::as_bytes(std::span{text}));
 }
 
-/// A value of a parsed document, and where it stands. After an error it may give any value.
+/// Reads a value of a parsed document. After an error, the result is unspecified.
 class json_value {
    public:
     json_value(json const& value, place const& here, caller const& by) noexcept
         : value_{&value}, here_{here}, by_{&by} {}
 
-    /// A member of an object.
+    /// Reads a member of an object.
     template <class T>
     void operator()(key k, T&& field) const {
         if (auto const* const member = find(k)) json_value{*member, here_ / k.name, *by_}.read(field);
@@ -122,11 +120,10 @@ class json_value {
                 fits = std::in_range<T>(*i), out = static_cast<T>(*i);
             else if (sizeof(T) == 8 && value_->is_string()) fits = from_decimal(text(), out);
             if (!fits)
-                by_->refuse(here_, " is no integer from ", std::int64_t{(std::numeric_limits<T>::min)()}, " to ",
-                            std::uint64_t{(std::numeric_limits<T>::max)()},
-                            sizeof(T) == 8 ? ": a number, or a decimal string" : "");
+                by_->refuse(here_, " is not an integer from ", std::int64_t{(std::numeric_limits<T>::min)()}, " to ",
+                            (std::numeric_limits<T>::max)(), sizeof(T) == 8 ? ", as a number or a decimal string" : "");
         } else if constexpr (std::same_as<T, uuid>) {
-            if (!from_text(text(), out)) refuse("a UUID: 8, 4, 4, 4 and 12 hexadecimal digits, joined by `-`");
+            if (!from_text(text(), out)) refuse("a UUID of 8, 4, 4, 4 and 12 hexadecimal digits, joined by `-`");
         } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
             if (!from_hex(text(), out)) refuse("a string of pairs of hexadecimal digits");
         } else if constexpr (std::same_as<T, std::string>) {
@@ -145,14 +142,13 @@ class json_value {
             }
         }
     }
-    /// Numbers that some readers would round are refused wherever they stand: what such a reader passes on has another
-    /// checksum.
+    /// Refuses numbers that some JSON readers round, also in unknown keys, because the checksum would differ.
     void check_numbers() const {
         bool const fits = value_->is_number_unsigned()
                               ? value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(largest_number)
                               : !value_->is_number_integer() || value_->get<std::int64_t>() >= -largest_number;
         // mutant: wire_json_numbers
-        if (value_->is_number_float() || !fits) refuse("an integer up to 2^53; larger ones are decimal strings");
+        if (value_->is_number_float() || !fits) refuse("an integer of at most 2^53; larger ones are decimal strings");
         if (value_->is_array())
             for (std::size_t i = 0; i < value_->size(); ++i) json_value{(*value_)[i], here_ / i, *by_}.check_numbers();
         if (value_->is_object())
@@ -161,7 +157,7 @@ class json_value {
     }
 
    private:
-    /// Null where the member is missing or null, and may be.
+    /// Returns null if the member is absent, or is null and may be absent.
     [[nodiscard]] FERRY_NOINLINE json const* find(key k) const {
         if (!value_->is_object()) return refuse("an object"), nullptr;
         auto const at = value_->find(k.name);
@@ -179,8 +175,8 @@ class json_value {
     caller const* by_;
 };
 
-/// Builds a document of bounded depth from the events of nlohmann's parser, whose errors are an event. Of two equal
-/// keys the last counts, as with most readers.
+/// Builds a document of limited depth from the events of the parser, which also reports its errors as events. If two
+/// keys of an object are equal, the last one is used.
 class json_builder {
    public:
     explicit json_builder(caller const& by) noexcept : by_{by} {}
@@ -192,21 +188,21 @@ class json_builder {
     bool number_unsigned(json::number_unsigned_t value) { return put(value); }
     bool number_float(json::number_float_t value, std::string const&) { return put(value); }
     bool string(std::string& value) { return put(std::move(value)); }
-    bool binary(json::binary_t&) { return false; }  // no event of JSON
+    bool binary(json::binary_t&) { return false; }  // not in JSON
     bool start_object(std::size_t) { return put(json::object()); }
     bool start_array(std::size_t) { return put(json::array()); }
     bool key(std::string& key) { return key_ = std::move(key), true; }
     bool end_object() { return open_.pop_back(), true; }
     bool end_array() { return open_.pop_back(), true; }
     bool parse_error(std::size_t, std::string const&, json::exception const& e) {
-        return by_.refuse("this is no JSON: ", e.what());
+        return by_.refuse("the text is not JSON: ", e.what(), pass_json);
     }
 
    private:
     bool put(json value) {
         auto const depth = static_cast<int>(open_.size());
         if (depth > max_json_depth)  // mutant: wire_json_depth
-            return by_.refuse("the document is nested deeper than ", max_json_depth);
+            return by_.refuse("the document is nested deeper than ", max_json_depth, pass_json);
         json& to = depth == 0                 ? document
                    : open_.back()->is_array() ? open_.back()->emplace_back()
                                               : (*open_.back())[key_];
@@ -235,22 +231,24 @@ class json_builder {
 [[nodiscard]] inline descriptor read_json(std::string_view text, caller by) {
     descriptor d;
     json_builder built{by};
-    if (!json::sax_parse(text.begin(), text.end(), &built)) return d;
-    json_value const in{built.document, place{}, by};
+    if (!json::sax_parse(text, &built)) return d;
+    auto& document = built.document;
+    json_value const in{document, place{}, by};
     std::string format;
     in({"format"}, format);
-    if (format != format_name) return by.refuse("/format is not ferry-descriptor: this is another document"), d;
+    if (format != format_name) return by.refuse("/format is not ", format_name, pass_json), d;
     in({"version"}, [&](auto& v) { v({"major"}, d.major), v({"minor"}, d.minor); });
-    if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest may be anything
+    if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest has another format
     in.check_numbers();
-    std::uint32_t said = 0;
-    in({"checksum"}, said);
-    built.document.erase("checksum");
-    if (auto const found = checksum_of(built.document); said != found)  // mutant: wire_json_checksum
-        by.refuse("/checksum is ", said, ", and the rest of the document gives ", found, ": changed on the way");
+    std::uint32_t stated = 0;
+    in({"checksum"}, stated);
+    document.erase("checksum");
+    if (auto const found = checksum_of(document); stated != found)  // mutant: wire_json_checksum
+        by.refuse("/checksum is ", stated, ", expected ", found, ": send the document with its values unchanged");
     in({"from"}, d.from), in({"memories"}, d.memories);
-    if (built.document.contains("tensor") == built.document.contains("column"))
-        by.refuse("the document must have one of /tensor and /column");
+    if (bool const both = document.contains("tensor"); both == document.contains("column"))
+        by.refuse(place{}, both ? " has both /tensor and /column" : " has neither /tensor nor /column",
+                  ", expected one");
     in(optional("tensor"), [&](auto& root) { root.read(d.root.emplace<tensor>()); });
     in(optional("column"), [&](auto& root) { root.read(d.root.emplace<node>()); });
     static_cast<void>(check(d, by));
@@ -259,13 +257,14 @@ class json_builder {
 
 }  // namespace detail
 
-/// The descriptor as JSON, of this ferry's minor version. Pure.
+/// Encodes a descriptor as JSON, with the minor version of this ferry.
 ///
 /// \param d       descriptor
-/// \param indent  number of spaces of an indentation; -1: one line
+/// \param indent  number of spaces per level of indentation; -1: one line
 /// \param where   source location of the caller
 /// \return        text; `try_to_json` returns the text or the error
-/// \throws error  errc::bad_descriptor, as `check`: what would not be read is not written. std::bad_alloc.
+/// \throws error           errc::bad_descriptor, as `check`
+/// \throws std::bad_alloc  an allocation failed
 #if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline std::string to_json(descriptor const& d, int indent = -1,
                                          std::source_location where = std::source_location::current()) {
@@ -278,15 +277,16 @@ class json_builder {
                                                [&](detail::caller by) { return detail::write_json(d, indent, by); });
 }
 
-/// The descriptor in a text of JSON, in any order and indentation, of any minor version of this major; keys that it
-/// does not know are covered by the checksum and otherwise ignored. Checked by `check`, so that what comes out is safe
-/// to open. Pure; time and memory are linear in the text.
+/// Decodes a descriptor of any minor version of this major version, and checks it with `check`. Keys may have any
+/// order; unknown keys are ignored, but belong to the checksum. Time and memory are linear in the size of the text.
 ///
-/// \param text   text
+/// \param text   one document, encoded by `to_json`
 /// \param where  source location of the caller
 /// \return       descriptor; `try_from_json` returns the descriptor or the error
-/// \throws error  errc::bad_descriptor: no JSON, another major, a missing or wrong member, a wrong checksum, a bound
-///                that does not hold; the message has a JSON pointer to it. std::bad_alloc.
+/// \throws error           errc::bad_descriptor: not JSON, another major version, a missing or malformed member, a
+/// wrong
+///                         checksum, or an error of `check`; the message names the member by its JSON pointer
+/// \throws std::bad_alloc  an allocation failed
 #if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] inline descriptor from_json(std::string_view text,
                                           std::source_location where = std::source_location::current()) {

@@ -1,5 +1,5 @@
 #include <ferry/wire/check.hpp>
-#include <ferry/wire/crc32c.hpp>
+#include <ferry/wire/detail/crc32c.hpp>
 
 #include <array>
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-using ferry::wire::crc32c;
+using ferry::wire::detail::crc32c;
 
 namespace {
 

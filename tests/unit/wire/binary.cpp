@@ -54,7 +54,7 @@ void insert(bytes& into, std::size_t at, bytes const& what) {
 /// The bytes with a valid checksum.
 bytes sealed(bytes in) {
     in.resize(in.size() - 4);
-    put(in, crc32c(in), 4);
+    put(in, detail::crc32c(in), 4);
     return in;
 }
 bytes a_record(unsigned tag, std::size_t length) {
@@ -66,7 +66,8 @@ bytes a_record(unsigned tag, std::size_t length) {
 /// Offsets of the records of a document, and of its end.
 std::vector<std::size_t> borders(bytes const& in) {
     std::vector<std::size_t> out{8};
-    while (out.back() < in.size() - 4) out.push_back(out.back() + 6 + static_cast<std::size_t>(get(in, out.back() + 2, 4)));
+    while (out.back() < in.size() - 4)
+        out.push_back(out.back() + 6 + static_cast<std::size_t>(get(in, out.back() + 2, 4)));
     return out;
 }
 
@@ -100,7 +101,7 @@ TEST_CASE("the bytes of a document are those that docs/wire.md states") {
     put(expected, 0, 1), put(expected, 16, 1), put(expected, 1, 2), put(expected, 0, 4), put(expected, 6, 8),
         put(expected, 0, 8);
     put(expected, 1, 4), put(expected, 2, 8), put(expected, 1, 4), put(expected, UINT64_MAX, 8);
-    put(expected, crc32c(expected), 4);
+    put(expected, detail::crc32c(expected), 4);
     CHECK(to_bytes(d) == expected);
 }
 
@@ -242,10 +243,10 @@ TEST_CASE("required records that are missing or repeated are refused") {
                         written.begin() + static_cast<std::ptrdiff_t>(at[i + 1])};
         auto twice = written, none = written;
         insert(twice, at[i], one);
-        refuses(sealed(twice), {i == 0 ? "second origin" : "second root"});
+        refuses(sealed(twice), {i == 0 ? "a second record of the origin" : "a second tensor or column"});
         none.erase(none.begin() + static_cast<std::ptrdiff_t>(at[i]),
                    none.begin() + static_cast<std::ptrdiff_t>(at[i + 1]));
-        refuses(sealed(none), {i == 0 ? "without an origin" : "without a tensor or column"});
+        refuses(sealed(none), {i == 0 ? "no record of the origin" : "no record of a tensor or column"});
     }
 }
 
@@ -260,10 +261,10 @@ TEST_CASE("a node has its fields exactly once, and the depth of a tree is limite
            {written.begin() + static_cast<std::ptrdiff_t>(column + 6),
             written.begin() + static_cast<std::ptrdiff_t>(column + 6 + length)});
     set(twice, column + 2, 2 * length, 4);
-    refuses(sealed(twice), {"fields twice"});
+    refuses(sealed(twice), {"two records of fields"});
     auto none = written;
     set(none, column + 6, 99, 2);
-    refuses(sealed(none), {"without its fields"});
+    refuses(sealed(none), {"no record of its fields"});
     bytes deep;
     for (std::size_t i = 0; i < 100'000; ++i) {  // children alone, each the only record of its parent
         put(deep, i == 0 ? 4 : 6, 2), put(deep, 6 * (99'999 - i), 4);
@@ -272,7 +273,7 @@ TEST_CASE("a node has its fields exactly once, and the depth of a tree is limite
     nested.resize(column);
     insert(nested, column, deep);
     nested.resize(nested.size() + 4);
-    refuses(sealed(nested), {"nested deeper than 64"});
+    refuses(sealed(nested), {"deeper than 64"});
 }
 
 TEST_CASE("an invalid descriptor is not written") {

@@ -197,7 +197,7 @@ TEST_CASE("the numbers, buffers, depth and strings of the nodes of a column are 
     refuses_node([](node& n) { n.format.clear(); }, {"/column/format"});
     refuses_node([](node& n) { n.format = "\xff"; }, {"/column/format"});
     refuses_node([](node& n) { n.children[0].name = {"a\0b", 3}; }, {"/column/children/0/name"});
-    refuses_node([](node& n) { n.dictionary.resize(2, n.children[0]); }, {"/column/dictionary is there 2 times"});
+    refuses_node([](node& n) { n.dictionary.resize(2, n.children[0]); }, {"/column/dictionary has 2 nodes"});
 }
 
 TEST_CASE("a tree of 64 nodes from root to leaf passes; one of 65 does not") {

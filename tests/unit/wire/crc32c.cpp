@@ -1,4 +1,4 @@
-#include <ferry/wire/crc32c.hpp>
+#include <ferry/wire/detail/crc32c.hpp>
 
 #include <doctest/doctest.h>
 
@@ -28,18 +28,18 @@ TEST_CASE("the checksum by tables is that bit by bit, for every length and align
     for (std::size_t begin = 0; begin < 9; ++begin)
         for (std::size_t size = 0; begin + size <= all.size(); ++size) {
             auto const part = all.subspan(begin, size);
-            CHECK(ferry::wire::crc32c(part) == bit_by_bit(part));
-            CHECK(ferry::wire::crc32c(part.subspan(size / 3), ferry::wire::crc32c(part.first(size / 3))) ==
-                  bit_by_bit(part));
+            CHECK(ferry::wire::detail::crc32c(part) == bit_by_bit(part));
+            CHECK(ferry::wire::detail::crc32c(part.subspan(size / 3),
+                                              ferry::wire::detail::crc32c(part.first(size / 3))) == bit_by_bit(part));
         }
 }
 
 TEST_CASE("the checksum detects every flipped bit") {
     std::vector<std::byte> bytes(64);
-    auto const before = ferry::wire::crc32c(bytes);
+    auto const before = ferry::wire::detail::crc32c(bytes);
     for (std::size_t i = 0; i < 8 * bytes.size(); ++i) {
         bytes[i / 8] ^= std::byte{1} << i % 8;
-        CHECK(ferry::wire::crc32c(bytes) != before);
+        CHECK(ferry::wire::detail::crc32c(bytes) != before);
         bytes[i / 8] ^= std::byte{1} << i % 8;
     }
 }

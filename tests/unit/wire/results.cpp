@@ -64,8 +64,8 @@ TEST_CASE("the first error of a document is returned, and nothing leaks") {
     }
     CHECK(live == 0);
     CHECK(doctest::String{try_from_json(R"({"format": 1, "version": []})").error().what()} ==
-          "ferry::wire::from_json: /format is not a string");
-    CHECK(std::strstr(try_from_json(R"([{"format":)").error().what(), "this is no JSON") != nullptr);
+          "ferry::wire::from_json: /format is not a string: correct the program that wrote the descriptor");
+    CHECK(std::strstr(try_from_json(R"([{"format":)").error().what(), "the text is not JSON") != nullptr);
 }
 
 TEST_CASE("a failed allocation is an error of the result") {

@@ -1,4 +1,4 @@
-// ferry: little-endian values, written to bytes and read from them within bounds.
+// ferry: a writer and a reader of little-endian values.
 #pragma once
 
 #include <ferry/wire/descriptor.hpp>
@@ -12,21 +12,21 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <string>  // what is read is owned
+#include <string>  // strings of the result
 #include <type_traits>
 #include <utility>
 #include <vector>  // as above
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 
-/// The format of descriptors: the type of the length before a text or a list (that of bytes always has 4 bytes), and
-/// what errors end with. `max_text`, where a format has it, is the most bytes of a text.
+/// The format of descriptors: the type of the length before a text or list (before bytes it always has 4 bytes), and
+/// the fix in error messages. A format may also limit the size of a text, by `max_text`.
 struct descriptor_format {
     using length = std::uint32_t;
-    static constexpr char const* cure = "";
+    static constexpr char const* cure = ": get a new descriptor from the exporter";
 };
 
-/// The bytes of a number, from the order in memory to that on the wire, and back.
+/// Converts the bytes of a number between the order in memory and little-endian order.
 template <std::size_t Size>
 [[nodiscard]] constexpr std::array<std::byte, Size> little_endian(std::array<std::byte, Size> number) noexcept {
     if constexpr (std::endian::native == std::endian::big) std::ranges::reverse(number);
@@ -87,15 +87,17 @@ class writer {
         put(static_cast<Length>(n));
     }
     FERRY_COLD void refuse_length(std::uint64_t n) const {
-        by_.refuse("a list or record of ", n, " bytes or items is too long for the format", Format::cure);
+        by_.refuse("a list or record has ", n,
+                   " bytes or items, expected at most the maximum of its length field: "
+                   "shorten it");
     }
 
     caller by_;
     std::vector<std::byte> bytes_{};
 };
 
-/// Reads values from the front of some bytes, and refuses to read past their end. After an error it is at their end,
-/// and gives zeros and empty values.
+/// Reads values from the front of bytes. Reading beyond the end is an error. After an error, the reader is at the end,
+/// and returns zeros and empty values.
 template <class Format = descriptor_format>
 class reader {
    public:
@@ -112,7 +114,7 @@ class reader {
         if constexpr (std::same_as<T, bool>) {
             std::uint8_t number = 0;
             take(number);
-            if (number > 1) refuse(": a truth value is neither 0 nor 1");
+            if (number > 1) refuse(": a bool is ", number, ", expected 0 or 1");
             value = number == 1;
         } else if constexpr (std::integral<T> || std::is_enum_v<T>) {
             std::array<std::byte, sizeof(T)> number{};
@@ -125,7 +127,7 @@ class reader {
             auto const raw = take_raw(take_count<typename Format::length>(1));
             if constexpr (requires { Format::max_text; })
                 if (raw.size() > Format::max_text)
-                    refuse(": a text is longer than ", std::uint64_t{Format::max_text}, " bytes");
+                    refuse(": a text has ", raw.size(), " bytes, expected at most ", Format::max_text);
             value.assign(reinterpret_cast<char const*>(raw.data()), raw.size());
         } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
             auto const raw = take_raw(take_count<std::uint32_t>(1));
@@ -142,7 +144,7 @@ class reader {
             for (auto& each : value) take(each);
         }
     }
-    /// The next record: its tag, and a reader that ends where it ends.
+    /// Reads a record. Returns its tag, and a reader of its payload.
     [[nodiscard]] std::pair<std::uint16_t, reader> take_record() {
         std::uint16_t tag = 0;
         what_ = "a record", take(tag);
@@ -153,33 +155,31 @@ class reader {
 
     template <class... Parts>
     FERRY_COLD void refuse(Parts const&... parts) {
-        by_.refuse("at byte ", std::uint64_t{at_}, parts..., Format::cure);
+        by_.refuse("at byte ", at_, parts..., Format::cure);
         at_ = bytes_.size();
     }
 
    private:
     [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
-    /// How many items of at least `size` bytes follow; no more than there is room for, so that memory may be allocated.
+    /// Reads a number of items of at least `size` bytes, which the remaining bytes limit: it is safe to allocate them.
     template <class Length>
     [[nodiscard]] std::size_t take_count(std::size_t size) {
         Length count = 0;
         take(count);
         if (count <= left() / size) return count;  // mutant: wire_count
-        refuse(": truncated: ", what_, " has ", std::uint64_t{count}, " items of ", std::uint64_t{size}, " bytes, and ",
-               std::uint64_t{left()}, " bytes are left");
+        refuse(": truncated: ", what_, " has ", count, " items of ", size, " bytes, and ", left(), " bytes are left");
         return 0;
     }
     [[nodiscard]] std::span<std::byte const> take_raw(std::size_t size) {
         if (size > left()) {  // mutant: ipc_message_bounds
-            refuse(": truncated: ", what_, " needs ", std::uint64_t{size}, " bytes, and ", std::uint64_t{left()},
-                   " are left");
+            refuse(": truncated: ", what_, " needs ", size, " bytes, and ", left(), " are left");
             return {};
         }
         at_ += size;
         return bytes_.subspan(at_ - size, size);
     }
 
-    std::span<std::byte const> bytes_;  // from the document's first, so that a place in them is a place in the document
+    std::span<std::byte const> bytes_;  // of the whole document, so that `at_` is a position in it
     caller by_;
     std::size_t at_;
     char const* what_ = "a field";

@@ -1,4 +1,4 @@
-// ferry: bytes, UUIDs and integers as the strings of a JSON document.
+// ferry: bytes, UUIDs and integers as strings of a JSON document.
 #pragma once
 
 #include <ferry/wire/descriptor.hpp>
@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>  // what is written is owned
+#include <string>  // the result
 #include <string_view>
 #include <system_error>
-#include <vector>  // as above
+#include <vector>  // the bytes of a descriptor
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 
@@ -19,12 +19,11 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
     std::string out;
     out.reserve(2 * bytes.size());
     for (auto const byte : bytes)
-        for (auto const half : {std::to_integer<unsigned>(byte >> 4), std::to_integer<unsigned>(byte & std::byte{15})})
-            out += "0123456789abcdef"[half];
+        for (auto const half : {byte >> 4, byte & std::byte{15}}) out += "0123456789abcdef"[std::to_integer<int>(half)];
     return out;
 }
 
-/// Removes two hexadecimal digits from the front of a text. False for other characters.
+/// Removes two hexadecimal digits from the front of a text. Returns false for other characters.
 template <class Byte>
 [[nodiscard]] bool take_byte(std::string_view& text, Byte& out) noexcept {
     std::uint8_t value = 0;
@@ -42,7 +41,7 @@ template <class Byte>
     return text.empty();
 }
 
-/// "0a0b0c0d-0001-0203-0405-060708090a0b" (RFC 9562)
+/// Returns "0a0b0c0d-0001-0203-0405-060708090a0b", for example (RFC 9562).
 [[nodiscard]] inline std::string to_text(uuid const& u) {
     auto out = to_hex(std::as_bytes(std::span{u}));
     for (std::size_t const at : {8u, 13u, 18u, 23u}) out.insert(at, 1, '-');
@@ -59,8 +58,8 @@ template <class Byte>
     return text.empty();
 }
 
-/// An integer in decimal digits: "0", or a sign and digits of which the first is not 0. False for anything else, and
-/// for what does not fit.
+/// Parses decimal digits without leading zeros, after a `-` if the value is negative. Returns false for other text, and
+/// for values that do not fit.
 template <std::integral T>
 [[nodiscard]] bool from_decimal(std::string_view text, T& out) noexcept {
     if (text.starts_with("-0") || (text.starts_with('0') && text.size() != 1)) return false;

@@ -1,14 +1,16 @@
-// ferry: where in a descriptor something is wrong, written as a JSON pointer; the binary form has the same fields.
+// ferry: the errors of descriptors. They name a field by its JSON pointer; the binary form has the same fields.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 
+#include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 
-/// One step of a path: a key, or an index where there is none. A list on the stack, from the innermost outwards.
+/// The last step of a JSON pointer: a key, or an index if `key` is null. The root has no parent.
 struct place {
     place const* parent = nullptr;
     char const* key = nullptr;
@@ -20,7 +22,8 @@ struct place {
     return {&parent, nullptr, index};
 }
 
-/// Appends a place that has `below` steps behind it. Returns the number of its own.
+/// Appends a pointer that `below` more steps follow, and returns its number of steps. Omits the end of long keys and
+/// the middle of deep pointers, so that the rest of the message fits.
 constexpr int append(message& out, place const& p, int below) noexcept {
     if (p.parent == nullptr) return 0;
     int const above = append(out, *p.parent, below + 1);
@@ -35,21 +38,31 @@ constexpr int append(message& out, place const& p, int below) noexcept {
     return above + 1;
 }
 
-/// "/memories/0/length". The middle of a deep path, and the end of a long key, are left out: what is wrong there must
-/// fit too.
-constexpr message& operator<<(message& out, place const& where) noexcept { return append(out, where, 0), out; }
+/// Appends "/memories/0/length", for example, or "the document" for the root.
+constexpr message& operator<<(message& out, place const& p) noexcept {
+    return append(out, p, 0) == 0 ? out << "the document" : out;
+}
 
-/// The public function and its caller, for the errors of the functions below it.
+/// The destination of the errors of a public function.
 class caller : public ferry::detail::reporter {
    public:
     using reporter::reporter;
 
-    /// Returns false, or throws. The first error counts: a reader may go on with zeros and empty values.
+    /// Reports errc::bad_descriptor: returns false, or throws. Only the first error of a call is reported.
     template <class... Parts>
     FERRY_COLD bool refuse(Parts const&... parts) const {
         message text;
-        (text << ... << parts);
+        auto const put = [&](auto const& part) {
+            if constexpr (std::unsigned_integral<std::remove_cvref_t<decltype(part)>>) text << std::uint64_t{part};
+            else text << part;
+        };
+        (put(parts), ...);
         return report(*this, errc::bad_descriptor, text);
+    }
+    /// The same for a field with an invalid value.
+    template <class... Parts>
+    FERRY_COLD bool refuse(place const& field, Parts const&... parts) const {
+        return refuse("", field, parts..., ": correct the program that wrote the descriptor");
     }
 };
 
