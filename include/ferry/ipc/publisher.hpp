@@ -48,7 +48,7 @@ class publisher {
         file_.make(records_, newest_);
         slots_.swap(slots);
     }
-    /// Overload for a list of shares: `publisher camera{"rig/left", {share(a), share(b), share(c)}}`.
+    // For a list of shares: `publisher camera{"rig/left", {share(a), share(b), share(c)}}`.
     template <std::size_t N>
     publisher(std::string_view name, shared (&&slots)[N], topic_options const& how = {})
         : publisher{name, std::vector<shared>(std::move_iterator{slots}, std::move_iterator{slots + N}), how} {}
