@@ -117,14 +117,14 @@ TEST_CASE("IPC: forged lengths and values are refused before memory is allocated
     refuses(to_bytes(granted{1, 2, 3, 4, 5, false, 1, {}}), "an impossible number of file descriptors");
     bytes = to_bytes(granted{1, 2, 3, 4, 5, true, 1, {}});
     set(bytes, 44, 2, 1);
-    refuses(bytes, "a truth value");
+    refuses(bytes, "a bool is 2");
     bytes = to_bytes(refused{1, reason::closed});
     set(bytes, bytes.size() - 1, 5, 1);
     refuses(bytes, "an unknown reason");
     bytes = to_bytes(listing{1, false, {}});
     set(bytes, bytes.size() - 2, 65535, 2);
     refuses(bytes, "truncated");
-    refuses(to_bytes(attach{1, 0, 0, 0, std::string(201, 'x')}), "longer than 200 bytes");
+    refuses(to_bytes(attach{1, 0, 0, 0, std::string(201, 'x')}), "expected at most 200");
     refuses(to_bytes(acknowledge{1, std::vector<std::byte>(257)}), "more than 256 bytes");
     refuses(to_bytes(granted{1, 2, 3, 4, 5, true, 0, std::vector<std::byte>(65536)}), "a wrong size");
 }
