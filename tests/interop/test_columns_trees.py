@@ -3,6 +3,7 @@
 import arrow_trees as trees
 import nanoarrow
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import minitensor as mt
@@ -16,6 +17,12 @@ def addresses(array):
     return [b and b.address for b in array.buffers()]
 
 
+def copies(out, array):
+    """Buffers of `out` that are outside of the memory of `array`."""
+    ranges = [(b.address, b.address + b.size) for b in array.buffers() if b]
+    return sum(1 for a in addresses(out) if a and not any(begin <= a <= end for begin, end in ranges))
+
+
 def validation_error(array):
     """Returns the error of full validation by pyarrow, or None."""
     try:
@@ -26,7 +33,8 @@ def validation_error(array):
 
 
 def round_trip(array, by_nanoarrow=False):
-    """Imports and exports an array: the result is equal, in the memory that a round trip of pyarrow alone would use."""
+    """Imports and exports an array: the result is equal, in the memory that a round trip of pyarrow alone would use. The validity of
+    structs and fixed-size lists may be copied."""
     plain = from_capsules(array)
     by_nanoarrow = by_nanoarrow and not any(t in str(array.type) for t in ("string_view", "binary_view"))  # nanoarrow 0.9 crashes
     column = mt.Column.from_arrow(nanoarrow.c_array(array) if by_nanoarrow else array)
@@ -35,8 +43,11 @@ def round_trip(array, by_nanoarrow=False):
     out = pa.array(nanoarrow.c_array(column)) if by_nanoarrow else from_capsules(column)
     assert out.type == array.type
     assert out.equals(array)
-    assert addresses(out) == addresses(plain)
-    assert validation_error(out) == validation_error(plain)
+    if any(kind in str(array.type) for kind in ("struct<", "fixed_size_list<", "sparse_union<", "map<")):
+        assert copies(out, array) <= sum(str(array.type).count(kind) for kind in ("struct<", "fixed_size_list<"))
+    else:
+        assert addresses(out) == addresses(plain)
+    assert validation_error(out) in (None, validation_error(plain))  # an empty slice that pyarrow exports may be invalid
     return column, out
 
 
@@ -127,3 +138,46 @@ def check_children(column, array):
         if pa.types.is_union(array.type) and array.type.mode == "sparse":
             back = back[array.offset : array.offset + len(array)]
         assert back.equals(inner)
+
+
+def test_consumers_compute_the_same_from_the_slice_of_a_table():
+    """pyarrow refuses batches with an offset: each column is sliced instead."""
+    import polars as pl
+
+    n = 40
+    inner = pa.StructArray.from_arrays([pa.array(range(n)), pa.array([str(i) for i in range(n)])], ["x", "y"], mask=pa.array([i % 5 == 1 for i in range(n)]))
+    table = pa.record_batch({"n": pa.array(range(n)), "s": inner, "t": pa.array([None if i % 3 == 0 else "ü" * i for i in range(n)])})
+    column = mt.Column.from_arrow(table)
+    for begin in (0, 1, 7, 8, 17, 39):
+        for end in (begin, begin + 1, n):
+            part, expected = column[begin:end], table[begin:end]
+            batch = pa.record_batch(part)
+            assert batch.equals(expected) and batch.to_pylist() == expected.to_pylist()
+            assert pc.sum(batch.column(0)).as_py() == pc.sum(expected.column(0)).as_py()
+            mask = pa.array([i % 2 == 0 for i in range(end - begin)], pa.bool_())
+            assert batch.filter(mask).equals(expected.filter(mask))
+            assert pl.from_arrow(batch)["n"].to_list() == list(range(begin, end))
+            as_struct = from_capsules(part)
+            assert as_struct.filter(mask).to_pylist() == expected.filter(mask).to_pylist()
+            assert [len(x) for x in as_struct.flatten()] == [end - begin] * 3
+
+
+def test_the_fields_of_sliced_structs_lists_and_unions_are_those_of_the_slice():
+    n = 24
+    numbers = pa.array(range(n))
+    flags = pa.array([i % 7 == 2 for i in range(n)])
+    rows = pa.StructArray.from_arrays([numbers], ["x"], mask=flags)
+    pairs = pa.FixedSizeListArray.from_arrays(pa.array(range(2 * n)), 2, mask=flags)
+    union = pa.UnionArray.from_sparse(pa.array([i % 2 for i in range(n)], pa.int8()), [numbers, pairs])
+    deep = pa.StructArray.from_arrays([rows, pairs, union], ["rows", "pairs", "union"])
+    for array in (rows, pairs, union, deep):
+        column = mt.Column.from_arrow(array)
+        for begin in range(n):
+            out = from_capsules(column[begin : begin + 5])
+            out.validate(full=True)
+            expected = array[begin : begin + 5]
+            assert out.offset == 0 and out.equals(expected) and out.to_pylist() == expected.to_pylist()
+            assert out.null_count == expected.null_count
+            again = mt.Column.from_arrow(out)
+            again.validate(full=True)
+            assert from_capsules(again[1:]).equals(expected[1:])

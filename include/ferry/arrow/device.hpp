@@ -43,7 +43,7 @@ namespace detail {
     static_cast<void>(check_one_device(
         c, "an ArrowDeviceArray has one device: export the children, or move the column with to()", r));
     ArrowDeviceArray made{};
-    made.array = make_array(c, std::move(owner));
+    made.array = make_array(c, {.may_read = c.device().type == device_type::cpu}, std::move(owner));
     made.device_id = c.device().type == device_type::cpu ? -1 : c.device().id;
     made.device_type = static_cast<std::int32_t>(c.device().type);
     made.sync_event = event;
@@ -120,6 +120,9 @@ column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) 
 /// Exports a column in any memory without a copy. If `ready_on` names a stream, the array has an event after the work
 /// that is queued there, which is valid as long as the array. Otherwise the data is ready, and there is no event. Does
 /// not block. `reserved` is zero.
+///
+/// Slices are moved into the children as in an ArrowArray. The validity in memory of a device is not read: if it may
+/// have nulls and the slice begins within a byte, the items of that byte stay, and the array has an offset below 8.
 ///
 /// \param c         column; the array shares its memory
 /// \param out       array to write; unchanged on failure

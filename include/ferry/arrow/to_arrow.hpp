@@ -5,6 +5,7 @@
 #include <ferry/arrow/detail/export_block.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
+#include <ferry/column/detail/bits.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/column/view.hpp>
 
@@ -25,23 +26,38 @@ alignas(64) inline constexpr unsigned char zero_offsets[64]{};
 /// Writes the arrays of a tree.
 class array_writer {
    public:
-    array_writer(export_size const& size, std::shared_ptr<void const> owner)
-        : memory_{size.structs, size.children, size.buffers * sizeof(void const*), std::move(owner)} {}
+    array_writer(export_size const& size, export_rule rule, std::shared_ptr<void const> owner)
+        : memory_{size.structs, size.children, size.buffers * sizeof(void const*) + size.bitmaps, std::move(owner)},
+          rule_{rule} {}
 
     void write(column_view c, ArrowArray& out) {
         auto const buffers = c.buffers();
+        auto const skipped = rule_.skipped(c);
         out.length = c.length();
         out.null_count = c.known_null_count();
-        out.offset = c.offset();
+        out.offset = c.offset() - skipped;
         out.n_buffers = static_cast<std::int64_t>(buffers.size());
         if (!buffers.empty())
             out.buffers = reinterpret_cast<void const**>(memory_.next_bytes(buffers.size() * sizeof(void const*)));
         for (std::size_t i = 0; i < buffers.size(); ++i) out.buffers[i] = buffers[i].data;
+        if (skipped != 0) out.buffers[0] = begin_of(c, skipped);
         if (c.length() == 0 && is_host_accessible(c.device())) complete(c.layout(), out);
-        memory_.link(c.node(), out, [this](column_node const& node, ArrowArray& below) { write(node, below); });
+        memory_.link(c, rule_, out, [this](column_view below, ArrowArray& to) { write(below, to); });
     }
 
    private:
+    /// The validity or the type ids without the items in front.
+    [[nodiscard]] void const* begin_of(column_view c, std::int64_t skipped) noexcept {
+        auto const* const begin = static_cast<std::byte const*>(c.buffers()[0].data);
+        if (c.type().id == type_id::sparse_union) return c.length() == 0 ? begin : begin + skipped;
+        if (c.is_without_nulls()) return nullptr;
+        auto const size = rule_.bitmap_size(c);
+        if (size == 0) return begin + skipped / 8;
+        auto* const bits = memory_.next_bytes(size);
+        std::fill_n(bits, size, static_cast<unsigned char>(0));
+        copy_bits(c.validity(), bits);
+        return bits;
+    }
     /// Adds the buffers that an empty column may lack but consumers read: the first offset, and the lengths of the data
     /// buffers.
     static void complete(column_layout const& layout, ArrowArray& out) noexcept {
@@ -54,11 +70,12 @@ class array_writer {
     }
 
     export_memory<ArrowArray> memory_;
+    export_rule rule_;
 };
 
-[[nodiscard]] inline ArrowArray make_array(column_view c, std::shared_ptr<void const> owner) {
+[[nodiscard]] inline ArrowArray make_array(column_view c, export_rule rule, std::shared_ptr<void const> owner) {
     ArrowArray made{};
-    array_writer{export_size{c.node()}, std::move(owner)}.write(c, made);
+    array_writer{export_size{c, rule}, rule, std::move(owner)}.write(c, made);
     return made;
 }
 
@@ -67,12 +84,12 @@ class schema_writer {
    public:
     explicit schema_writer(export_size const& size) : memory_{size.structs, size.children, size.text, nullptr} {}
 
-    void write(column_node const& node, ArrowSchema& out) {
-        out.format = keep(node.format);
-        out.name = keep(node.name);
-        if (!node.metadata.empty()) out.metadata = copy(node.metadata, 0);
-        out.flags = node.flags;
-        memory_.link(node, out, [this](column_node const& child, ArrowSchema& below) { write(child, below); });
+    void write(column_view c, ArrowSchema& out) {
+        out.format = keep(c.format());
+        out.name = keep(c.name());
+        if (!c.metadata().empty()) out.metadata = copy(c.metadata(), 0);
+        out.flags = c.flags();
+        memory_.link(c, {}, out, [this](column_view below, ArrowSchema& to) { write(below, to); });
     }
 
    private:
@@ -89,8 +106,11 @@ class schema_writer {
 }  // namespace detail
 
 /// Exports a column in host memory without a copy. The array, and each child that is moved out of it, keeps the buffers
-/// alive until it is released. A slice is expressed by offset and length. The null count is -1 unless it is known.
-/// Makes one allocation. Does not synchronise.
+/// alive until it is released. The null count is -1 unless it is known. Makes one allocation. Does not synchronise.
+///
+/// Structs, sparse unions and fixed-size lists have offset 0: the children are sliced, because several consumers ignore
+/// the offset of a struct. Their validity, if it has nulls and the slice begins within a byte, is copied. Arrays of
+/// other types have the offset of the slice.
 ///
 /// Source: "Structure definitions" and "Memory management" of the Arrow C data interface.
 ///
@@ -109,7 +129,7 @@ inline void to_arrow(column const& c, ArrowArray* out, std::source_location wher
                                                   << ": export it as an ArrowDeviceArray, or move it with to()",
                      where);
     c.view().require_host("ferry::to_arrow", where);  // of the children, which may be on other devices
-    *out = detail::make_array(c.view(), c.owner());
+    *out = detail::make_array(c.view(), {.may_read = true}, c.owner());
 }
 
 /// Exports the type of a column with names, flags and metadata, which are copied: the schema does not keep the column
@@ -125,7 +145,7 @@ inline void to_arrow_schema(column_view c, ArrowSchema* out,
     if (out == nullptr)
         detail::fail(errc::argument, "ferry::to_arrow_schema", message{"the ArrowSchema to write to is null"}, where);
     ArrowSchema made{};
-    detail::schema_writer{detail::export_size{c.node()}}.write(c.node(), made);
+    detail::schema_writer{detail::export_size{c, {}}}.write(c, made);
     *out = made;
 }
 

@@ -214,6 +214,39 @@ TEST_CASE("the lengths of a view type's data are not read in device memory") {
     w.sim.finish(w.producer);
 }
 
+TEST_CASE("the validity of a slice is not read in device memory: the items of its first byte stay in front") {
+    for (auto const type : {device_type::cuda, device_type::cuda_managed}) {
+        world w{type};
+        auto const valid = std::make_shared<sim_memory>(w.sim.make_memory(w.place, 8));
+        auto const exported = [&](std::int64_t begin, std::int64_t null_count) {
+            column_buffer const none[] = {{}, {valid->data(), -1}}, bits[] = {{valid->data(), 8}};
+            ferry::column_parts const leaf{.format = "i", .length = 64, .buffers = none};
+            auto const c = ferry::make_column(
+                {.format = "+s", .length = 64, .null_count = null_count, .buffers = bits, .children = {&leaf, 1}},
+                valid, w.place);
+            ArrowDeviceArray array{};
+            ferry::to_arrow(c.slice(begin, 20), &array, w.events);
+            return array;
+        };
+        auto const* const bits = static_cast<unsigned char const*>(valid->data());
+        for (std::int64_t const begin : {0, 5, 8, 19, 32}) {
+            auto array = exported(begin, -1);
+            CHECK(array.array.offset == begin % 8);
+            CHECK(array.array.length == 20);
+            CHECK(array.array.buffers[0] == bits + begin / 8);
+            CHECK(array.array.children[0]->offset == begin / 8 * 8);
+            CHECK(array.array.children[0]->length == begin % 8 + 20);
+            array.array.release(&array.array);
+        }
+        auto array = exported(19, 0);
+        CHECK(array.array.offset == 0);
+        CHECK(array.array.buffers[0] == nullptr);
+        CHECK(array.array.children[0]->offset == 19);
+        array.array.release(&array.array);
+        w.gate.open();
+    }
+}
+
 TEST_CASE("a column on several devices is exported child by child: each interface has one device") {
     world w;
     column const near[] = {ferry::make_column({.format = "n", .name = "h", .length = 5}, nullptr), w.make()};

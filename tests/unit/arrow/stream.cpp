@@ -204,6 +204,23 @@ TEST_CASE("chunks are exported as a stream and imported again, each kept until i
     CHECK(!reader.next());
 }
 
+TEST_CASE("slices of a table are exported as chunks whose children are sliced") {
+    auto const whole = make("i", 5);
+    ArrowArrayStream stream{};
+    ferry::to_arrow_stream({whole.slice(0, 2), whole.slice(2, 3)}, &stream);
+    std::int64_t begin = 0;
+    for (ArrowArray chunk{}; stream.get_next(&stream, &chunk) == 0 && chunk.release != nullptr;) {
+        CHECK(chunk.offset == 0);
+        CHECK(chunk.children[0]->offset == begin);
+        CHECK(chunk.children[0]->length == chunk.length);
+        CHECK(chunk.children[0]->buffers[1] == numbers);
+        begin += chunk.length;
+        chunk.release(&chunk);
+    }
+    CHECK(begin == 5);
+    stream.release(&stream);
+}
+
 TEST_CASE("the schema of a stream covers all of its chunks") {
     auto const items = [](std::int64_t flags) {
         column_parts const child{.format = "i", .name = "x", .length = 5, .buffers = five, .flags = flags};

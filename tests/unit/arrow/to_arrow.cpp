@@ -5,6 +5,7 @@
 #include <support/allocation_failure.hpp>
 #include <support/arrow_producer.hpp>
 #include <support/fails.hpp>
+#include <support/random_columns.hpp>
 
 #include <doctest/doctest.h>
 
@@ -13,6 +14,8 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,17 +30,46 @@ using support::fails;
 
 namespace {
 
-/// The same nodes on the same memory.
+bool same(column_view a, column_view b);
+
+/// The first buffer of a struct, sparse union or fixed-size list without the items before the slice.
+bool same_begin(column_view a, column_view b) {
+    auto const* const data = static_cast<unsigned char const*>(b.buffers()[0].data);
+    if (b.offset() == 0 || b.length() == 0 || b.type().id == ferry::type_id::sparse_union)
+        return b.length() == 0 || a.buffers()[0].data == data + b.offset();
+    if (b.is_without_nulls()) return a.buffers()[0].data == nullptr;
+    bool is_same = b.offset() % 8 != 0 || a.buffers()[0].data == data + b.offset() / 8;
+    for (std::int64_t i = 0; i < b.length(); ++i) is_same = is_same && a.validity()[i] == b.validity()[i];
+    return is_same;
+}
+
+/// Structs, sparse unions and fixed-size lists have their slice in their children; all other nodes are the same, on the
+/// same memory.
 bool same(column_view a, column_view b) {
+    auto const id = b.type().id;
+    auto const each = id == ferry::type_id::fixed_size_list ? b.type().width : 1;
+    bool const is_moved =
+        id == ferry::type_id::structure || id == ferry::type_id::sparse_union || id == ferry::type_id::fixed_size_list;
     bool is_same = a.format() == b.format() && a.type() == b.type() && a.name() == b.name() &&
                    a.metadata() == b.metadata() && a.flags() == b.flags() && a.length() == b.length() &&
-                   a.offset() == b.offset() && a.known_null_count() == b.known_null_count() &&
-                   a.child_count() == b.child_count() && a.has_dictionary() == b.has_dictionary() &&
-                   a.buffers().size() == b.buffers().size();
-    for (std::size_t i = 0; is_same && i < a.buffers().size(); ++i)
+                   (b.length() == 0 || a.offset() == (is_moved ? 0 : b.offset())) &&
+                   a.known_null_count() == b.known_null_count() && a.child_count() == b.child_count() &&
+                   a.has_dictionary() == b.has_dictionary() && a.buffers().size() == b.buffers().size();
+    if (is_same && is_moved) is_same = same_begin(a, b);
+    for (std::size_t i = 0; is_same && !is_moved && i < a.buffers().size(); ++i)
         is_same = a.buffers()[i].data == b.buffers()[i].data;
-    for (int i = 0; is_same && i < a.child_count(); ++i) is_same = same(a.child(i), b.child(i));
+    for (int i = 0; is_same && i < a.child_count(); ++i)
+        is_same = same(a.child(i), is_moved ? b.child(i).slice(each * b.offset(), each * b.length()) : b.child(i));
     return is_same && (!a.has_dictionary() || same(a.dictionary(), b.dictionary()));
+}
+
+/// Exports and imports.
+column round_trip(column const& c) {
+    ArrowArray array{};
+    ArrowSchema schema{};
+    ferry::to_arrow(c, &array);
+    ferry::to_arrow_schema(c, &schema);
+    return ferry::from_arrow(&array, &schema);
 }
 
 /// A struct of three columns, of which one is a list and one has a dictionary.
@@ -85,7 +117,7 @@ TEST_CASE("a column is exported and imported with the same buffers") {
     CHECK(alive.expired());
 }
 
-TEST_CASE("every type, nested and sliced, is exported and imported unchanged, in two allocations") {
+TEST_CASE("every type, nested and sliced, is exported and imported in its memory, in two allocations") {
     support::every_type all;
     int count = 0;
     for (std::int64_t const offset : {0, 5}) {
@@ -106,6 +138,69 @@ TEST_CASE("every type, nested and sliced, is exported and imported unchanged, in
         });
     }
     CHECK(count > 2000);
+}
+
+TEST_CASE("the slice of a struct is exported in its children, with offset 0") {
+    std::vector<std::int32_t> numbers(40);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    unsigned char const bits[] = {0b1011'0101, 0b1110'1110, 0b0101'1011, 0xff, 0};
+    column_buffer const items[] = {{}, {numbers.data(), 160}}, some[] = {{bits, 5}}, none[] = {{}};
+    auto const table = [&](std::span<column_buffer const> valid) {
+        column_parts const leaf{.format = "i", .name = "x", .length = 40, .buffers = items};
+        column_parts const inner{
+            .format = "+s", .name = "s", .length = 32, .offset = 4, .buffers = valid, .children = {&leaf, 1}};
+        return ferry::make_column(
+            {.format = "+s", .length = 28, .offset = 2, .buffers = valid, .children = {&inner, 1}}, nullptr);
+    };
+    for (std::int64_t begin = 0; begin < 20; ++begin)
+        for (bool const has_nulls : {true, false}) {
+            auto const c = table(has_nulls ? some : none).slice(begin, 8);
+            auto const root = round_trip(c), inner = root.child(0), leaf = inner.child(0), field = c.field(0);
+            CHECK(root.offset() == 0);
+            CHECK(inner.offset() == 0);
+            CHECK(leaf.offset() == 6 + begin);
+            for (auto const& part : {root, inner, leaf}) CHECK(part.length() == 8);
+            CHECK(leaf.view().buffers()[1].data == numbers.data());
+            for (std::int64_t i = 0; i < 8; ++i) {
+                CHECK(root.view().validity()[i] == c.view().validity()[i]);
+                CHECK(inner.view().validity()[i] == field.view().validity()[i]);
+            }
+            auto const* const valid = static_cast<unsigned char const*>(root.view().buffers()[0].data);
+            if (!has_nulls) CHECK(valid == nullptr);
+            else if ((begin + 2) % 8 == 0) CHECK(valid == bits + (begin + 2) / 8);
+            else CHECK((valid < bits || valid >= bits + sizeof bits));  // a copy, in the memory of the array
+        }
+    CHECK(round_trip(table(some)).child(0).length() == 28);  // of 32
+}
+
+TEST_CASE("a validity without nulls is not exported with the slice of a struct") {
+    unsigned char const bits[] = {0xff, 0xff};
+    column_buffer const valid[] = {{bits, 2}};
+    auto const c =
+        ferry::make_column({.format = "+s", .length = 16, .null_count = 0, .buffers = valid}, nullptr).slice(3, 5);
+    auto const made = round_trip(c);
+    CHECK(made.view().buffers()[0].data == nullptr);
+    CHECK(made.null_count() == 0);
+}
+
+TEST_CASE("slices of random columns keep their values through an export, and only validity is copied") {
+    unsigned seed = 7'000;
+    std::vector<std::string> formats(std::begin(support::column_maker::leaves),
+                                     std::end(support::column_maker::leaves));
+    for (int k = 0; k < 6; ++k)
+        formats.insert(formats.end(), std::begin(support::column_maker::nested),
+                       std::end(support::column_maker::nested));
+    for (auto const& format : formats)
+        for (int turn = 0; turn < 12; ++turn) {
+            support::column_maker maker{++seed};
+            INFO(format, " seed ", seed);
+            auto const whole = maker.make(format, maker.below(60), 4);
+            auto const begin = maker.below(whole.length() + 1);
+            auto const c = whole.slice(begin, maker.below(whole.length() - begin + 1));
+            auto const made = round_trip(c);
+            REQUIRE(support::shown(made.view()) == support::shown(c.view()));
+            CHECK(same(made, c));
+        }
 }
 
 TEST_CASE("a struct is written only on success") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
+#include <ferry/column/bitmap.hpp>
 #include <ferry/column/view.hpp>
 
 #include <atomic>  // children may be moved out and released on other threads
@@ -12,6 +13,28 @@
 #include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+
+/// Where an exported array begins. The offset of a struct, sparse union or fixed-size list applies to its children, and
+/// several consumers ignore it there: the slice is moved into the children, and the offset is 0. A validity that then
+/// begins within a byte is copied; if the host must not read it, the items of its first byte stay, as an offset
+/// below 8. Nodes of other types keep their offset, which applies to their own buffers.
+struct export_rule {
+    bool may_read = false;  ///< the host may read the validity
+
+    /// \return  number of items at the front of the buffers that are left out
+    [[nodiscard]] std::int64_t skipped(column_view c) const noexcept {
+        if (!slices_children(c.type().id)) return 0;
+        return may_read || c.is_without_nulls() ? c.offset() : c.offset() / 8 * 8;
+    }
+    /// \return  bytes of the copied validity, in whole words; 0 if it is not copied
+    [[nodiscard]] std::size_t bitmap_size(column_view c) const noexcept {
+        if (skipped(c) % 8 == 0 || c.is_without_nulls()) return 0;
+        return static_cast<std::size_t>((bitmap_bytes(c.length()) + 7) / 8 * 8);
+    }
+    [[nodiscard]] column_view child(column_view c, int i) const noexcept {
+        return slices_children(c.type().id) ? part_of_child(c, i, skipped(c)) : child_of(c, i);
+    }
+};
 
 /// The head of the allocation. Behind it lie the structs but the root's, which is the caller's, then the pointers to
 /// children, then what else the structs point to. Each struct that is not released holds a reference, so that each may
@@ -74,19 +97,19 @@ class export_memory {
     }
     [[nodiscard]] unsigned char* next_bytes(std::size_t n) noexcept { return std::exchange(more_, more_ + n); }
 
-    /// The links of one struct: its children, its dictionary, and how it is released; `write(node, struct)` writes
-    /// those below.
+    /// The links of one struct: its children, its dictionary, and how it is released; `write(column, struct)` writes
+    /// those below. The children are those that the export has with `rule`.
     template <class Write>
-    void link(column_node const& node, Struct& out, Write write) {
-        out.n_children = static_cast<std::int64_t>(node.children.size());
-        if (out.n_children != 0) out.children = next_children(node.children.size());
-        for (std::size_t i = 0; i < node.children.size(); ++i) {
+    void link(column_view c, export_rule rule, Struct& out, Write write) {
+        out.n_children = c.child_count();
+        if (out.n_children != 0) out.children = next_children(static_cast<std::size_t>(out.n_children));
+        for (int i = 0; i < c.child_count(); ++i) {
             out.children[i] = next_struct();
-            write(node.children[i], *out.children[i]);
+            write(rule.child(c, i), *out.children[i]);
         }
-        if (node.dictionary != nullptr) {
+        if (c.has_dictionary()) {
             out.dictionary = next_struct();
-            write(*node.dictionary, *out.dictionary);
+            write(dictionary_of(c), *out.dictionary);
         }
         out.release = &export_block<Struct>::release;
         out.private_data = block_;
@@ -99,16 +122,18 @@ class export_memory {
 
 /// What an export of a tree takes.
 struct export_size {
-    std::size_t structs = 0, children = 0, buffers = 0, text = 0;
+    std::size_t structs = 0, children = 0, buffers = 0, bitmaps = 0, text = 0;
 
-    explicit export_size(column_node const& node) noexcept { add(node); }
-    void add(column_node const& node) noexcept {
+    explicit export_size(column_view c, export_rule rule) noexcept { add(c, rule); }
+    void add(column_view c, export_rule rule) noexcept {
+        auto const& node = c.node();
         ++structs;
         children += node.children.size();
         buffers += node.buffers.size();
+        bitmaps += rule.bitmap_size(c);
         text += node.format.size() + node.name.size() + node.metadata.size() + 2;  // two ends
-        for (auto const& child : node.children) add(child);
-        if (node.dictionary != nullptr) add(*node.dictionary);
+        for (int i = 0; i < c.child_count(); ++i) add(rule.child(c, i), rule);
+        if (c.has_dictionary()) add(dictionary_of(c), rule);
     }
 };
 

@@ -27,18 +27,10 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 }
 /// Child `i`, without the items that belong to the parent's `unused_items`.
 [[nodiscard]] inline column_view used_child(column_view c, int i) noexcept {
+    if (slices_children(c.type().id)) return part_of_child(c, i, unused_items(c));
     auto const child = child_of(c, i);
-    auto const unused = unused_items(c), length = c.offset() - unused + c.length();
-    auto const part = [&](std::int64_t begin, std::int64_t n) {  // checked with the structure
-        return column_view{child.node(), child.offset() + begin, n};
-    };
-    switch (c.type().id) {
-        case type_id::structure:
-        case type_id::sparse_union: return part(unused, length);
-        case type_id::fixed_size_list: return part(unused * c.type().width, length * c.type().width);
-        case type_id::run_end_encoded: return child;
-        default: return c.length() == 0 ? part(0, 0) : child;
-    }
+    return c.length() != 0 || c.type().id == type_id::run_end_encoded ? child
+                                                                      : column_view{child.node(), child.offset(), 0};
 }
 
 /// Some bytes of a buffer.
