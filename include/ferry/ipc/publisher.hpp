@@ -129,6 +129,8 @@ class publisher {
         return r.record.generation;
     }
 
+    /// Returns the generation of the newest frame; 0: nothing has been published under the name.
+    [[nodiscard]] std::uint64_t generation() const noexcept { return file_.generation(); }
     /// Returns the file descriptors that a subscriber without the name, or of memory that needs files, receives over a
     /// socket (`send`): the topic's file, then those of the slots in anonymous segments. Borrowed.
     /// \throws std::bad_alloc

@@ -57,7 +57,7 @@ class registry {
             detail::fail(errc::busy, api, message{file_.c_str()} << " has an owner: end it, or choose another name");
         directory_ = detail::private_directory(parent_.get(), file_.c_str(), api);
         ::unlinkat(directory_.get(), ".new", 0);
-        detail::for_each_name(directory_.get(), "",
+        detail::for_each_name(directory_.get(),
                               [&](char const* file, auto&&) { ::unlinkat(directory_.get(), file, 0); });
     }
     registry(registry const&) = delete;
@@ -218,8 +218,7 @@ template <class T, class Attach>
     auto const directory = registry_directory(registry_name, how, api);
     auto const file = file_of(name, api);
     for (std::uint64_t last = 0; directory;) {
-        auto const f = open_own(directory.get(), file.c_str(), O_RDONLY);
-        if (!f && errno != ENOENT) ipc::fail_system(api, file.c_str());
+        auto const f = open_own(directory.get(), file.c_str(), O_RDONLY, api);
         topic_record r;
         struct stat facts = {};
         if (!f) break;
@@ -287,8 +286,7 @@ template <class BackEnd = host_back_end const&>
     auto const directory = detail::registry_directory(registry_name, names, "ferry::ipc::entries");
     std::vector<std::string> all;
     if (directory)
-        detail::for_each_name(directory.get(), "",
-                              [&](char const*, std::string name) { all.push_back(std::move(name)); });
+        detail::for_each_name(directory.get(), [&](char const*, std::string name) { all.push_back(std::move(name)); });
     std::ranges::sort(all);
     return all;
 }

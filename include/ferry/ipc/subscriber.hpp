@@ -169,8 +169,7 @@ class subscriber {
     void open_name() {
         if (name_.empty()) return;
         arrivals_ = names_.arrivals();
-        auto found = detail::open_own(directory_.get(), name_.c_str(), O_RDONLY);
-        if (!found && errno != ENOENT) ipc::fail_system(api, name_.c_str());
+        auto found = detail::open_own(directory_.get(), name_.c_str(), O_RDONLY, api);
         struct stat its = {}, mine = {};
         if (!found || (file_ && ::fstat(found.get(), &its) == 0 && ::fstat(file_.get(), &mine) == 0 &&
                        its.st_ino == mine.st_ino && its.st_dev == mine.st_dev))
@@ -218,8 +217,8 @@ class subscriber {
 [[nodiscard]] inline std::vector<std::string> topics(topic_options const& how = {}) {
     auto const directory = detail::names_directory(how.directory, "ferry::ipc::topics");
     std::vector<std::string> names;
-    detail::for_each_name(directory.get(), "", [&](char const* file, std::string name) {
-        auto const f = detail::open_own(directory.get(), file, O_RDONLY);
+    detail::for_each_name(directory.get(), [&](char const* file, std::string name) {
+        unique_fd const f{::openat(directory.get(), file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         if (f && detail::is_locked(f.get(), detail::owner_byte)) names.push_back(std::move(name));
     });
     std::ranges::sort(names);

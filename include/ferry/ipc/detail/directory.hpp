@@ -60,29 +60,28 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
     return file;
 }
 
-/// Calls `f(file, name)` for each file or directory of a directory whose name ends in `suffix`.
+/// Calls `f(file, name)` for each file of a directory that has a name.
 template <class F>
-void for_each_name(int directory, std::string_view suffix, F f) {
+void for_each_name(int directory, F f) {
     int const own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     std::unique_ptr<DIR, int (*)(DIR*)> const all{own >= 0 ? ::fdopendir(own) : nullptr, ::closedir};
     if (!all && own >= 0) ::close(own);
     while (dirent const* const e = all ? ::readdir(all.get()) : nullptr) {
-        std::string_view const file{e->d_name};
-        if (file.starts_with('.') || !file.ends_with(suffix)) continue;
-        std::string name{file.substr(0, file.size() - suffix.size())};
+        if (e->d_name[0] == '.') continue;
+        std::string name{e->d_name};
         std::ranges::replace(name, '!', '/');
         f(e->d_name, std::move(name));
     }
 }
 
-/// Opens a regular file of this user, without following a symbolic link or waiting. Empty, with errno: it cannot.
-[[nodiscard]] inline unique_fd open_own(int directory, char const* file, int access) noexcept {
+/// Opens a regular file of this user, without following a symbolic link or waiting. Empty: it does not exist.
+[[nodiscard]] inline unique_fd open_own(int directory, char const* file, int access, char const* api) {
     unique_fd opened{::openat(directory, file, access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)};
     struct stat facts = {};
-    if (opened && (::fstat(opened.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid())) {
-        opened = unique_fd{};
-        errno = EACCES;
-    }
+    if (!opened && errno == ENOENT) return opened;
+    if (!opened && errno != ELOOP && errno != EISDIR && errno != ENXIO && errno != EACCES) ipc::fail_system(api, file);
+    if (!opened || ::fstat(opened.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid())
+        fail(errc::permission, api, message{file} << " is not a regular file of this user: remove it");
     return opened;
 }
 
@@ -122,7 +121,7 @@ class futex_word {
 class names_file {
    public:
     names_file() = default;
-    names_file(int directory, char const* api) : file_{open_own(directory, ".names", O_RDWR | O_CREAT)} {
+    names_file(int directory, char const* api) : file_{open_own(directory, ".names", O_RDWR | O_CREAT, api)} {
         std::uint32_t const zero = 0;
         struct stat facts = {};
         if (!file_ || ::fstat(file_.get(), &facts) != 0 ||

@@ -130,6 +130,7 @@ class topic_writer {
         leave(fresh.file_ ? fresh.file_ : old, has_moved);
         if (!name_.empty()) names_.announce();
     }
+    [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
     [[nodiscard]] bool has_name() const noexcept { return !name_.empty(); }
     [[nodiscard]] bool has_room_for(topic_slot const& s) const noexcept {
         return sizeof s.record + s.bytes.size() <= capacity_;
@@ -186,8 +187,7 @@ class topic_writer {
     }
     /// Continues the generations of the file that has the name. \return  the file
     [[nodiscard]] unique_fd adopt(int directory) {
-        auto old = open_own(directory, name_.c_str(), O_RDWR);
-        if (!old && errno != ENOENT) ipc::fail_system(api, name_.c_str());
+        auto old = open_own(directory, name_.c_str(), O_RDWR, api);
         topic_head head;
         bool const is_known = old && read_at(old.get(), 0, &head, sizeof head) && head.magic == head.the_magic &&
                               head.generation() < std::uint64_t{1} << 54;
