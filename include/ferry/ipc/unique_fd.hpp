@@ -59,6 +59,7 @@ using ferry::detail::fail;
         case ENFILE:
         case ENOMEM:
         case ENOBUFS:
+        case ETOOMANYREFS:
         case ENOSPC:
         case EFBIG:
         case EDQUOT: return errc::out_of_memory;

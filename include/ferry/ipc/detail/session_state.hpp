@@ -1,6 +1,7 @@
 // ferry: what is behind a session.
 #pragma once
 
+#include <ferry/ipc/detail/deadline.hpp>
 #include <ferry/ipc/detail/import.hpp>
 #include <ferry/ipc/detail/region.hpp>
 #include <ferry/ipc/detail/share_state.hpp>
@@ -21,12 +22,6 @@
 #include <vector>  // see region.hpp
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
-
-/// So long from now. "For ever" is a year: now and the longest of times have no sum.
-[[nodiscard]] inline std::chrono::steady_clock::time_point deadline(std::chrono::nanoseconds limit) noexcept {
-    return std::chrono::steady_clock::now() +
-           std::clamp<std::chrono::nanoseconds>(limit, std::chrono::nanoseconds{0}, std::chrono::years{1});
-}
 
 class session_state : public std::enable_shared_from_this<session_state> {
    public:
