@@ -101,12 +101,13 @@ template <arrow_event_back_end BackEnd>
                                 std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow";
     if (array == nullptr) detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null"}, where);
+    auto const wait = [&] { return b.wait_for_event(array->sync_event, place, on.on_device(place)); };
     auto const place = detail::device_of(*array, api, where);
     static_cast<void>(detail::check_support(b, place, {api, where}));
     detail::require_stream_of(on, place, api, where);
     auto tree = detail::read_arrow(&array->array, schema, place, api, where);
     if (array->sync_event != nullptr && place.type != device_type::cpu && !on.is_no_sync())
-        b.wait_for_event(array->sync_event, place, on.on_device(place));  // mutant: arrow_import_wait
+        detail::call(wait);  // mutant: arrow_import_wait
     auto made = detail::take_arrow(std::move(tree), &array->array);
     detail::release_schema(schema);
     return made;
@@ -145,13 +146,14 @@ void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token r
         return;
     }
     static_cast<void>(detail::check_support(b, place, {api, where}));
-    using event = decltype(b.record_event(place, ready_on));
+    using event = detail::value_of<decltype(b.record_event(place, ready_on))>;
     struct kept {
         std::shared_ptr<void const> owner;
         event ready;
     };
     // mutant: arrow_export_event
-    auto both = std::make_shared<kept>(kept{c.owner(), b.record_event(place, ready_on.on_device(place))});
+    auto const record = [&] { return b.record_event(place, ready_on.on_device(place)); };
+    auto both = std::make_shared<kept>(kept{c.owner(), detail::call(record)});
     auto* const ready = static_cast<void*>(both->ready.get());
     *out = detail::make_device_array(c.view(), std::move(both), ready, {api, where});  // mutant: arrow_event_owner
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 
 #include <concepts>
@@ -17,7 +18,8 @@ concept owned_arrow_event = std::move_constructible<E> && requires(E const& e) {
     { e.get() } -> std::convertible_to<void*>;
 };
 
-/// A back end for arrays in device memory. It need not copy or allocate.
+/// A back end for arrays in device memory. It need not copy or allocate. All operations except `reaches` may return
+/// `result<R>` instead of R.
 ///
 /// - `reaches(device)` returns whether it can order work on a device.
 /// - `wait_for_event(event, device, on)` makes work that is queued on `on` later run after the event; the host waits if
@@ -29,7 +31,7 @@ template <class B>
 concept arrow_event_back_end = requires(B& b, void* event, device d, stream_token on) {
     { b.reaches(d) } -> std::same_as<bool>;
     b.wait_for_event(event, d, on);
-    { b.record_event(d, on) } -> owned_arrow_event;
+    requires owned_arrow_event<detail::value_of<decltype(b.record_event(d, on))>>;
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -174,6 +174,9 @@ struct result_value<result<T>> {
 /// T for a `result<T>`, otherwise R.
 template <class R>
 using value_of = typename result_value<R>::type;
+/// Whether an operation returns a T, or a result that contains one.
+template <class R, class T>
+concept yields = std::same_as<value_of<R>, T>;
 
 }  // namespace detail
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -87,7 +87,7 @@ class column : public column_interface<column> {
     /// \param where  source location of the caller
     /// \return       the column; on failure everything is released. `try_to` returns the column or the error
     /// \throws error           errc::no_backend: the back end does not reach a device;  stream: a null stream, or one
-    ///                         of another device type;  bad_column: invalid offsets or lengths, with the path of the
+    ///                         of another device;  bad_column: invalid offsets or lengths, with the path of the
     ///                         node; overflow: a size that cannot be represented;  an error of the back end
     /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS

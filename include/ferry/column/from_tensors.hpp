@@ -40,7 +40,7 @@ template <class BackEnd>
     if (v.is_contiguous()) return std::move(t);
     if (!check_support(b, v.device(), r)) return {};
     auto memory = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), on);
-    if (!check_result(memory, r)) return {};
+    if (!check_memory(memory, r)) return {};
     tensor_view const compact{static_cast<void*>(unwrapped(memory).data()), v.dtype(), v.shape(), {}, v.device()};
     stream_memory_guard behind{b, on, v.device()};
     if (copy_elements(compact, v, b, on, r) == 0) return {};  // not contiguous, so there are elements

@@ -49,8 +49,10 @@ class column_copy {
         auto const total = lay_out(ranges_, runs_, c.view().node().arena);
         if (total == 0) return build_column(parts, nullptr, to_, {api, where_});
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
-        auto memory = allocate_(static_cast<std::size_t>(total));
-        std::shared_ptr<copy_with_source<decltype(memory), column, queued_by<BackEnd>>> owner;
+        auto got = allocate_(static_cast<std::size_t>(total));
+        static_cast<void>(check_memory(got, {api, where_}));
+        auto& memory = unwrapped(got);
+        std::shared_ptr<copy_with_source<value_of<decltype(got)>, column, queued_by<BackEnd>>> owner;
         stream_memory_guard behind{b_, on_, to_};  // mutant: column_failed_move
         owner = std::make_shared<typename decltype(owner)::element_type>(std::move(memory));
         if (reads_later) owner->source = c;  // mutant: column_source_kept
@@ -122,17 +124,18 @@ class column_copy {
                     is_complete &= queue_copy(b_, plan_bytes(r.bytes), to + r.at, to_, r.begin, from_, on_);
             };
             on_exception(copy_runs, [&] {
-                if (!is_down || !on_.names_stream()) return;                  // else the memory is freed now
-                ignore_exceptions([&] { static_cast<void>(b_.wait(on_)); });  // mutant: column_fetch_settle
+                // The memory is freed now. That of a device is freed by the guard of the caller.
+                if (is_down) wait_after_error(b_, on_);  // mutant: column_fetch_settle
             });
         }
         if (is_complete) return;
         if (!is_down) queued = mark_queued(b_, on_);  // mutant: column_queued_mark
-        else if (on_.names_stream()) b_.wait(on_);    // mutant: column_to_host_wait
+        else wait();                                  // mutant: column_to_host_wait
     }
     void settle(device d) {
-        if (d.type != device_type::cpu && on_.names_stream()) b_.wait(on_);
+        if (d.type != device_type::cpu) wait();
     }
+    void wait() { static_cast<void>(wait_for(b_, on_, {api, where_})); }
 
     BackEnd& b_;
     Allocate allocate_;
@@ -181,7 +184,7 @@ struct column_move {
         if (c.type().id != type_id::structure || !c.view().is_without_nulls())
             static_cast<void>(check_one_device(
                 c.view(), "of such columns, only structs without nulls can be moved: move each child", {api, where}));
-        wait_for_devices(c.view(), b, on, {api, where});  // mutant: column_children_wait
+        static_cast<void>(wait_for_devices(c.view(), b, on, {api, where}));  // mutant: column_children_wait
         std::vector<column> moved;
         for (int i = 0; i < c.child_count(); ++i) moved.push_back(run(c.field(i, where), place, b, {}, where));
         return join({.name = c.name(), .flags = c.view().flags(), .metadata = c.view().metadata()}, moved,

@@ -129,7 +129,9 @@ template <back_end BackEnd>
     device_guard const current{detail::device_of(on, api)};
     detail::require_uncaptured_default(on, api);
     event done;
-    auto memory = b.allocate(to, static_cast<std::size_t>(sized.nbytes()), on);
+    auto got = b.allocate(to, static_cast<std::size_t>(sized.nbytes()), on);
+    static_cast<void>(ferry::detail::check_memory(got, {api, where}));
+    auto& memory = ferry::detail::unwrapped(got);
     auto const view_of_memory = [&](auto& m) {
         return tensor_view{static_cast<void*>(m.data()), from.dtype(), from.shape(), {}, to, sized.flags()};
     };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/space/back_end.hpp>
@@ -44,8 +45,8 @@ concept exported_memory =
     std::move_constructible<E> && requires(E& e, E const& c, event_handle const& done, stream_token on) {
         { c.description() } -> std::convertible_to<wire::memory const&>;
         e.wait_ready(on);
-        { e.is_done(done) } -> std::same_as<bool>;
-        { e.order_after(done, on) } -> std::same_as<bool>;
+        { e.is_done(done) } -> ferry::detail::yields<bool>;
+        { e.order_after(done, on) } -> ferry::detail::yields<bool>;
     };
 
 /// Memory of another process, opened in this one. The destructor first waits for all work that `record_done` marked,
@@ -66,11 +67,13 @@ concept opened_memory = std::move_constructible<O> &&
                             { c.data() } -> std::convertible_to<void*>;
                             { c.device() } -> std::same_as<ferry::device>;
                             o.wait_ready(m, on);
-                            { o.record_done(on, out) } -> std::same_as<bool>;
+                            { o.record_done(on, out) } -> ferry::detail::yields<bool>;
                         };
 
 /// A back end that can share its memory with other processes. It need not keep any state: all state is in the objects
-/// that it returns, and in the session. Those may outlive the back end only if it documents so.
+/// that it returns, and in the session. Those may outlive the back end only if it documents so. Its operations, and
+/// those of the objects that they return except `description`, `data` and `device`, may return `result<R>` instead of
+/// R.
 ///
 /// - `exports(device)`: whether this back end shares memory of the device by handles. False for host memory, which is
 ///   shared in segments.
@@ -85,12 +88,12 @@ concept opened_memory = std::move_constructible<O> &&
 template <class B>
 concept handle_back_end = back_end<B> && requires(B& b, ferry::device d, byte_range const& r, std::size_t n,
                                                   stream_token on, wire::memory const& m, opening const& o) {
-    { b.exports(d) } -> std::same_as<bool>;
-    { b.refusal(r, d) } -> std::convertible_to<char const*>;
-    { b.allocate_exportable(d, n, on) } -> owned_memory;
-    { b.export_memory(r, d, on) } -> exported_memory;
-    { b.opens(m) } -> std::same_as<bool>;
-    { b.open_memory(m, o) } -> opened_memory;
+    { b.exports(d) } -> ferry::detail::yields<bool>;
+    requires std::convertible_to<ferry::detail::value_of<decltype(b.refusal(r, d))>, char const*>;
+    requires owned_memory<ferry::detail::value_of<decltype(b.allocate_exportable(d, n, on))>>;
+    requires exported_memory<ferry::detail::value_of<decltype(b.export_memory(r, d, on))>>;
+    { b.opens(m) } -> ferry::detail::yields<bool>;
+    requires opened_memory<ferry::detail::value_of<decltype(b.open_memory(m, o))>>;
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

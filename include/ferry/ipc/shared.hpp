@@ -118,6 +118,7 @@ class shared {
     /// \param on     stream that writes: it waits for the work that importers queued before they dropped their
     ///               tensors; without a stream the host waits
     /// \return       false when a process still has a tensor
+    /// \param where  source location for errors
     [[nodiscard]] bool wait_for_readers(std::chrono::nanoseconds limit, stream_token on = {}) {
         if (state_ == nullptr) return true;
         auto const end = detail::deadline(limit);

@@ -31,9 +31,9 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
         without_gil const released;
         return base::copy(plan, dst, to, src, from, on);
     }
-    void wait(stream_token on) const {
+    decltype(auto) wait(stream_token on) const {
         without_gil const released;
-        base::wait(on);
+        return base::wait(on);
     }
     template <class Event>
         requires(ferry::detail::waits_for<BackEnd, Event> || ferry::detail::waits_itself<Event>)

@@ -10,6 +10,7 @@
 #include <ferry/column/from_tensors.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/tensor/make_managed.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,10 +31,9 @@ struct masked_owner {
 
 /// Orders the work that is queued on `ready` before later work on `on`, or waits for it if `on` names no stream.
 template <class BackEnd>
-void order_or_wait(stream_token ready, stream_token on, BackEnd& b) {
-    if (!ready.names_stream() || ready == on) return;
-    if (on.names_stream()) b.order(ready, on);
-    else b.wait(ready);
+void order_or_wait(stream_token ready, stream_token on, BackEnd& b, ferry::detail::reporter r) {
+    static_cast<void>(on.names_stream() ? ferry::detail::order_streams(ready, on, b, r)
+                                        : ferry::detail::wait_for(b, ready, r));
 }
 
 /// Imports an object with a one-dimensional `__cuda_array_interface__` as a column; returns std::nullopt if the object
@@ -62,7 +62,7 @@ template <class DeviceOf, class BackEnd>
         return make_managed(owned_object::share(owner), a.view(dev));
     };
     if (!array->mask) {
-        order_or_wait(array->ready.on_device(dev), on, b);
+        order_or_wait(array->ready.on_device(dev), on, b, {api, where});
         return from_tensors(tensor_of(x, *array), {}, b, on, where);
     }
     auto mask = read_array_interface(array->mask.get(), true);
@@ -85,8 +85,8 @@ template <class DeviceOf, class BackEnd>
         raise(PyExc_BufferError,
               "__cuda_array_interface__: the mask has an unsupported type: expected bits ('<t1'), bools ('|b1') or "
               "bytes ('|u1'): pass mask != 0");
-    order_or_wait(array->ready.on_device(dev), on, b);
-    order_or_wait(mask->ready.on_device(dev), on, b);
+    order_or_wait(array->ready.on_device(dev), on, b, {api, where});
+    order_or_wait(mask->ready.on_device(dev), on, b, {api, where});
     if (!are_bits) return from_tensors(tensor_of(x, *array), tensor_of(array->mask.get(), *mask), b, on, where);
     if (array->type.code == type_code::bool_)
         raise(PyExc_BufferError,

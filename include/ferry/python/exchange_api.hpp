@@ -58,7 +58,7 @@ struct FERRY_HIDDEN exchange_table {
             } else {
                 static_cast<void>(ferry::detail::check_support(b, v.device(), {api, where}));
                 auto fresh = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), stream_token{});
-                static_cast<void>(ferry::detail::check_result(fresh, {api, where}));
+                static_cast<void>(ferry::detail::check_memory(fresh, {api, where}));
                 *out = ferry::detail::make_raw<DLManagedTensorVersioned>(
                     std::move(ferry::detail::unwrapped(fresh)), ferry::detail::describe_memory{v}, v.device(),
                     flags::none, version::current, {api, where});

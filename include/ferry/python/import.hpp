@@ -12,6 +12,7 @@
 
 #include <ferry/base/flags.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <concepts>
 #include <optional>
@@ -74,14 +75,14 @@ FERRY_NOINLINE inline void call_table(PyObject* x, abi::exchange_api const& api,
 
 /// A back end that makes a device current for a scope, as some producers require (R42): `make_current(device)` returns
 /// an object whose destructor restores the previous device. For device types that the back end does not support, the
-/// function does nothing. It does not throw.
+/// function does nothing.
 template <class BackEnd>
 concept selects_device = requires(BackEnd& b, device dev) { b.make_current(dev); };
 
 struct no_selection {};
 template <class BackEnd>
 [[nodiscard]] auto select_device([[maybe_unused]] BackEnd& b, [[maybe_unused]] device dev) {
-    if constexpr (selects_device<BackEnd>) return b.make_current(dev);
+    if constexpr (selects_device<BackEnd>) return ferry::detail::call([&] { return b.make_current(dev); });
     else return no_selection{};
 }
 
@@ -89,7 +90,7 @@ template <class BackEnd>
 /// std::nullopt for objects without that protocol.
 template <class BackEnd>
 concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
-    { b.import_other_protocol(x) } -> std::same_as<std::optional<imported>>;
+    { b.import_other_protocol(x) } -> ferry::detail::yields<std::optional<imported>>;
 };
 
 /// Imports an object without `__dlpack__`, through its exchange table or the other protocol of the back end.
@@ -104,7 +105,7 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
     if (import_by_table(x, type, got)) return;
     if constexpr (imports_other_protocol<BackEnd>)
         if (PyType_Check(x) == 0)
-            if (auto other = b.import_other_protocol(x)) got = std::move(*other);
+            if (auto other = ferry::detail::call([&] { return b.import_other_protocol(x); })) got = std::move(*other);
 }
 
 /// Returns the device that `__dlpack_device__` reports (R37).
@@ -169,8 +170,9 @@ FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request con
     if (!capsule) throw error_is_set{};
     got = {from_capsule(capsule.get(), got.assumed)};
     gil_releasing_back_end const releasing{b};
-    releasing.wait(*current);
-    if (passed.names_stream() && passed != *current) releasing.wait(passed);
+    ferry::detail::reporter const r{"from_dlpack", in_python};
+    static_cast<void>(ferry::detail::wait_for(releasing, *current, r));
+    if (passed != *current) static_cast<void>(ferry::detail::wait_for(releasing, passed, r));
 }
 
 /// Imports an object through `__dlpack__`, or through its exchange table if ferry makes the copies (see

@@ -30,8 +30,10 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// The device operations that an exchange requires (D9). A back end need not own resources or support more than one
 /// device.
 ///
-/// An operation that fails throws or returns an error. All operations except `reaches` may return `result<R>` instead
-/// of R. When exceptions are disabled (-fno-exceptions), operations that can fail must return `result<R>`.
+/// An operation that fails throws or returns an error. All operations except `reaches`, the optional ones included, may
+/// return `result<R>` instead of R. When exceptions are disabled (-fno-exceptions), operations that can fail must
+/// return `result<R>`. ferry calls operations through `detail::perform` and `detail::call`, which report both kinds of
+/// error.
 ///
 /// - `reaches(device)`: returns whether the back end can allocate on the device and copy to and from it.
 /// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.
@@ -154,8 +156,8 @@ class forwarding {
                         stream_token on) const {
         return underneath_->copy(plan, dst, to, src, from, on);
     }
-    void order(stream_token from, stream_token to) const { underneath_->order(from, to); }
-    void wait(stream_token on) const { underneath_->wait(on); }
+    decltype(auto) order(stream_token from, stream_token to) const { return underneath_->order(from, to); }
+    decltype(auto) wait(stream_token on) const { return underneath_->wait(on); }
     FERRY_OPTIONAL_OPERATIONS(FERRY_FORWARD)
 
    protected:

@@ -37,9 +37,9 @@ class staged_bytes {
         data_ = data;
         if (from.type == device_type::cpu || bytes == 0) return true;
         if (!check_support(b, from, r)) return false;
-        if (is_host_accessible(from)) return !on.names_stream() || perform(r, [&] { return b.wait(on); });
+        if (is_host_accessible(from)) return wait_for(b, on, r);
         auto memory = host_only.allocate(cpu, static_cast<std::size_t>(bytes), {});
-        if (!check_result(memory, r)) return false;
+        if (!check_memory(memory, r)) return false;
         copy_.emplace(std::move(unwrapped(memory)));
         data_ = copy_->data();
         return copy_and_wait(b, plan_bytes(bytes), copy_->data(), cpu, data, from, on, r);  // mutant: column_bits_wait
@@ -70,7 +70,7 @@ template <class BackEnd, class Fill, class Make>
                              reporter r) -> std::invoke_result_t<Make&, std::shared_ptr<void const>, void*> {
     auto const size = static_cast<std::size_t>(bytes);
     auto host = host_only.allocate(cpu, size, {});
-    if (!check_result(host, r)) return {};
+    if (!check_memory(host, r)) return {};
     auto& staging = unwrapped(host);
     if (bytes != 0) fill(staging.data());
     if (place.type == device_type::cpu || bytes == 0) {
@@ -78,7 +78,7 @@ template <class BackEnd, class Fill, class Make>
         return make(std::make_shared<buffer<host_space>>(std::move(staging)), data);
     }
     auto got = b.allocate(place, size, on);
-    if (!check_result(got, r)) return {};
+    if (!check_memory(got, r)) return {};
     auto& memory = unwrapped(got);
     using memory_type = std::remove_reference_t<decltype(memory)>;
     std::shared_ptr<copy_with_source<memory_type, std::nullptr_t, queued_by<BackEnd>>> owner;

@@ -78,15 +78,15 @@ template <class BackEnd>
 /// The host waits for a stream on which a column is ready: of default streams, once for that of each of its devices,
 /// because any of them may write its pinned memory.
 template <class BackEnd>
-void wait_for_devices(column_view c, BackEnd& b, stream_token on, reporter r) {
+[[nodiscard]] bool wait_for_devices(column_view c, BackEnd& b, stream_token on, reporter r) {
     std::vector<device> waited;
-    static_cast<void>(for_each_node(c, column_path{c.name()}, [&](column_view n, column_path const&) {
+    return for_each_node(c, column_path{c.name()}, [&](column_view n, column_path const&) {
         auto const d = n.device();
         auto const is_done = [&](device other) { return is_same_device(d, other); };
         if (!on.names_stream() || d.type == device_type::cpu || std::ranges::any_of(waited, is_done)) return true;
         waited.push_back(d);
-        return check_support(b, d, r) && perform(r, [&] { return b.wait(on.on_device(d)); });
-    }));
+        return check_support(b, d, r) && wait_for(b, on.on_device(d), r);
+    });
 }
 
 /// Bytes that are copied into one allocation, and where they are there.

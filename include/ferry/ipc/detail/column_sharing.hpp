@@ -68,11 +68,13 @@ class column_sharing {
     [[nodiscard]] stream_token copies_on(ferry::device place) {
         auto const on = how_.ready_on;
         if (!column_.view().is_mixed() || on.is_default() || !on.names_stream()) return on.on_device(place);
-        if (!std::exchange(has_waited_, true)) b_.wait(on);  // mutant: ipc_column_copies_wait
+        if (!std::exchange(has_waited_, true)) wait(on);  // mutant: ipc_column_copies_wait
         return {};
     }
 
     void describe(column_view c, ferry::detail::column_path const& path, wire::node& out) {
+    void wait(stream_token on) { static_cast<void>(ferry::detail::wait_for(b_, on, {share_api, where_})); }
+
         out.format = c.format();
         out.name = c.name();
         auto const* const metadata = reinterpret_cast<std::byte const*>(c.metadata().data());
@@ -148,7 +150,7 @@ class column_sharing {
         auto const on = is_on_host ? stream_token{} : copies_on(place);
         if (is_on_host && std::ranges::any_of(missing, [](auto& m) { return m.place.type != device_type::cpu; })) {
             // mutant: ipc_column_pinned_wait
-            ferry::detail::wait_for_devices(column_.view(), b_, how_.ready_on, {share_api, where_});
+            static_cast<void>(ferry::detail::wait_for_devices(column_.view(), b_, how_.ready_on, {share_api, where_}));
         }
         auto const made = share_.add_copy(total, place, on, [&](std::byte* to) {
             if (is_on_host) {
@@ -160,7 +162,7 @@ class column_sharing {
             for (auto const& r : runs)
                 is_complete &= ferry::detail::queue_copy(b_, ferry::detail::plan_bytes(r.bytes), to + r.at, place,
                                                          r.begin, place, on);
-            if (!is_complete && on.names_stream()) b_.wait(on);
+            if (!is_complete) wait(on);
             behind.done();
         });
         for (auto const& m : missing)

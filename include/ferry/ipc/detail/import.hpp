@@ -4,6 +4,7 @@
 #include <ferry/ipc/detail/region.hpp>
 #include <ferry/ipc/handles.hpp>
 #include <ferry/ipc/process.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <condition_variable>
 #include <cstddef>
@@ -34,8 +35,12 @@ struct opened_by final : opened {
     explicit opened_by(O&& o) : memory{std::move(o)} {}
     [[nodiscard]] void* data() const override { return memory.data(); }
     [[nodiscard]] ferry::device device() const override { return memory.device(); }
-    void wait_ready(wire::memory const& m, stream_token on) override { memory.wait_ready(m, on); }
-    bool record_done(stream_token on, event_handle& out) override { return memory.record_done(on, out); }
+    void wait_ready(wire::memory const& m, stream_token on) override {
+        ferry::detail::call([&] { return memory.wait_ready(m, on); });
+    }
+    bool record_done(stream_token on, event_handle& out) override {
+        return ferry::detail::call([&] { return memory.record_done(on, out); });
+    }
     O memory;
 };
 

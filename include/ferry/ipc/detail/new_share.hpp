@@ -8,6 +8,7 @@
 #include <ferry/ipc/range.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/space/back_end.hpp>
+#include <ferry/space/detail/operations.hpp>
 #include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>
 
@@ -94,7 +95,7 @@ class new_share {
         } else if (is_on_host) {
             refusal = "memory of its device has no handle for other processes";
         } else if constexpr (handle_back_end<BackEnd>) {
-            refusal = b_.refusal(range, place);
+            refusal = ferry::detail::call([&] { return b_.refusal(range, place); });
             if (refusal == nullptr) known = &export_range(range, place, nullptr);
         }
         if (refusal != nullptr && how_.copy == copy_policy::never)
@@ -123,7 +124,7 @@ class new_share {
             return {made.number, 0, bytes};
         }
         if constexpr (handle_back_end<BackEnd>) {
-            auto memory = b_.allocate_exportable(place, bytes, on);
+            auto memory = ferry::detail::call([&] { return b_.allocate_exportable(place, bytes, on); });
             auto* const to = static_cast<std::byte*>(static_cast<void*>(memory.data()));
             write(to);
             auto const& made =
@@ -183,7 +184,7 @@ class new_share {
     };
 
     [[nodiscard]] bool exports(ferry::device place) const {
-        if constexpr (handle_back_end<BackEnd>) return b_.exports(place);
+        if constexpr (handle_back_end<BackEnd>) return ferry::detail::call([&] { return b_.exports(place); });
         else return false;
     }
     [[noreturn]] FERRY_COLD void fail_no_handles(ferry::device place, message text) const {
@@ -231,7 +232,7 @@ class new_share {
             states_, [&](auto const& s) { return !s->handles.empty() && is_same_device(s->device, place); });
         bool const is_first = found == states_.end();
         auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};  // mutant: ipc_column_ready
-        auto exported = b_.export_memory(range, place, ready_on);
+        auto exported = ferry::detail::call([&] { return b_.export_memory(range, place, ready_on); });
         auto handle = std::make_unique<exporting_by<decltype(exported)>>(std::move(exported));
         wire::memory m = handle->memory.description();
         auto& s = is_first ? add_segment(m.id, 0) : **found;

@@ -9,6 +9,7 @@
 #include <ferry/ipc/session.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/wire/descriptor.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -161,9 +162,9 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
                                                   << ", which has a name of its own");
         }
         if constexpr (handle_back_end<BackEnd>) {
-            if (b.opens(m)) {
-                auto opened =
-                    open_again(*call.session, [&] { return b.open_memory(m, opening{call.how.device, call.file(i)}); });
+            if (ferry::detail::call([&] { return b.opens(m); })) {
+                auto const open = [&] { return b.open_memory(m, opening{call.how.device, call.file(i)}); };
+                auto opened = open_again(*call.session, [&] { return ferry::detail::call(open); });
                 made.foreign.push_back(std::make_unique<opened_by<decltype(opened)>>(std::move(opened)));
                 continue;
             }

@@ -4,6 +4,7 @@
 #include <ferry/ipc/detail/region.hpp>
 #include <ferry/ipc/handles.hpp>
 #include <ferry/ipc/options.hpp>
+#include <ferry/space/detail/operations.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <array>
@@ -28,8 +29,12 @@ struct exporting {
 template <exported_memory E>
 struct exporting_by final : exporting {
     explicit exporting_by(E&& e) : memory{std::move(e)} {}
-    void wait_ready(stream_token on) override { memory.wait_ready(on); }
-    bool order_after(event_handle const& done, stream_token on) override { return memory.order_after(done, on); }
+    void wait_ready(stream_token on) override {
+        ferry::detail::call([&] { return memory.wait_ready(on); });
+    }
+    bool order_after(event_handle const& done, stream_token on) override {
+        return ferry::detail::call([&] { return memory.order_after(done, on); });
+    }
     E memory;
 };
 

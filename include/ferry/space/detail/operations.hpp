@@ -52,6 +52,29 @@ template <class Call>
 [[nodiscard]] bool perform(reporter r, Call call) {
     return perform(r, call, [](auto&&) {});
 }
+#if FERRY_HAS_EXCEPTIONS
+/// Calls an operation of a back end, or of an object that a back end returned. Returns its value; throws its error.
+template <class Operation>
+value_of<std::invoke_result_t<Operation&>> call(Operation operation) {
+    if constexpr (is_result<std::invoke_result_t<Operation&>>) return operation().value();
+    else return operation();
+}
+#endif
+
+/// Blocks the host until the work queued on `on` has completed. Does nothing when the token identifies no stream.
+template <class BackEnd>
+[[nodiscard]] bool wait_for(BackEnd& b, stream_token on, reporter r) {
+    return !on.names_stream() || perform(r, [&] { return b.wait(on); });
+}
+/// Waits as above after an error, so that no queued work uses memory that the caller releases. The error of the wait is
+/// not reported, because the first error is.
+template <class BackEnd>
+void wait_after_error(BackEnd& b, stream_token on) noexcept {
+    ignore_exceptions([&] {
+        record ignored{"", {}};
+        static_cast<void>(wait_for(b, on, ignored));
+    });
+}
 
 /// Reports the error of memory that an adapter or a back end returned. A failed allocation of a buffer is an error of
 /// the calling function, because the back end creates the buffer.
@@ -128,10 +151,10 @@ template <class B>
                                [[maybe_unused]] queued_by<B>& mark, [[maybe_unused]] reporter r) {
     if constexpr (marking_back_end<B>) {
         if (!on.names_stream()) return true;
-        bool const is_marked = on_exception(
-            [&] { return perform(r, [&] { return b.mark(on); }, [&](auto&& m) { mark = std::move(m); }); },
-            [&] { static_cast<void>(b.wait(on)); });
-        if (!is_marked) static_cast<void>(b.wait(on));
+        bool const is_marked =
+            on_exception([&] { return perform(r, [&] { return b.mark(on); }, [&](auto&& m) { mark = std::move(m); }); },
+                         [&] { wait_after_error(b, on); });
+        if (!is_marked) wait_after_error(b, on);
         return is_marked;
     } else {
         return true;
@@ -175,8 +198,8 @@ template <back_end B>
                                  stream_token on, reporter r) {
     bool is_complete = false;
     if (!queue_copy(b, plan, dst, to, src, from, on, is_complete, r)) return false;
-    if (is_complete || !on.names_stream()) return true;
-    return perform(r, [&] { return b.wait(on); });  // mutant: copy_wait
+    if (is_complete) return true;
+    return wait_for(b, on, r);  // mutant: copy_wait
 }
 
 #if FERRY_HAS_EXCEPTIONS
