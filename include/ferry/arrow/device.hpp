@@ -5,6 +5,7 @@
 #include <ferry/arrow/events.hpp>
 #include <ferry/arrow/from_arrow.hpp>
 #include <ferry/arrow/to_arrow.hpp>
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
@@ -50,12 +51,6 @@ namespace detail {
     return made;
 }
 
-inline void require_stream_of(stream_token on, device d, char const* api, std::source_location where) {
-    if (!fits(on, d.type))
-        fail(errc::stream, api, message{"the stream is of another device type: expected a stream of "} << name(d.type),
-             where);
-}
-
 }  // namespace detail
 
 /// Imports an array in host memory, as from_arrow of an ArrowArray does. `sync_event` is ignored.
@@ -95,17 +90,18 @@ inline void require_stream_of(stream_token on, device d, char const* api, std::s
 /// \param on      stream that reads the column
 /// \param where   source location of the caller
 /// \throws error  errc::device: an unknown device type or id;  no_backend: the back end does not reach the device;
-///                stream: a stream of another device type;  an error of the back end;  as from_arrow of an ArrowArray
+///                stream: a null stream, or one of another device;  an error of the back end;  as from_arrow of an
+///                ArrowArray
 template <arrow_event_back_end BackEnd>
 [[nodiscard]] column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema, BackEnd& b, stream_token on = {},
                                 std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow";
     if (array == nullptr) detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null"}, where);
-    auto const wait = [&] { return b.wait_for_event(array->sync_event, place, on.on_device(place)); };
     auto const place = detail::device_of(*array, api, where);
     static_cast<void>(detail::check_support(b, place, {api, where}));
-    detail::require_stream_of(on, place, api, where);
+    static_cast<void>(detail::check_stream(on, place, {api, where}));
     auto tree = detail::read_arrow(&array->array, schema, place, api, where);
+    auto const wait = [&] { return b.wait_for_event(array->sync_event, place, on.on_device(place)); };
     if (array->sync_event != nullptr && place.type != device_type::cpu && !on.is_no_sync())
         detail::call(wait);  // mutant: arrow_import_wait
     auto made = detail::take_arrow(std::move(tree), &array->array);
@@ -131,8 +127,8 @@ column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) 
 /// \param ready_on  stream whose queued work writes the column, if any
 /// \param where     source location of the caller
 /// \throws error           errc::argument: `out` is null;  device: children on different devices;  no_backend: the back
-///                         end does not reach the device;  stream: a stream of another device type;  an error of the
-///                         back end
+///                         end does not reach the device;  stream: a null stream, or one of another device;  an error
+///                         of the back end
 /// \throws std::bad_alloc  when an allocation fails
 template <arrow_event_back_end BackEnd>
 void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token ready_on = {},
@@ -140,8 +136,8 @@ void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token r
     constexpr auto api = "ferry::to_arrow";
     if (out == nullptr) detail::fail(errc::argument, api, message{"the ArrowDeviceArray to write to is null"}, where);
     auto const place = c.device();
-    detail::require_stream_of(ready_on, place, api, where);
-    if (!ready_on.names_stream()) {
+    static_cast<void>(detail::check_stream(ready_on, place, {api, where}));
+    if (!ready_on.names_stream() || place.type == device_type::cpu) {
         *out = detail::make_device_array(c.view(), c.owner(), nullptr, {api, where});
         return;
     }

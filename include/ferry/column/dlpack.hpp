@@ -1,6 +1,7 @@
 // ferry: exports of columns as DLPack tensors.
 #pragma once
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/result.hpp>
@@ -70,9 +71,10 @@ template <class BackEnd>
 template <class BackEnd>
 [[nodiscard]] column_tensors tensors_of(column const& c, BackEnd& b, stream_token on, bool is_alone, reporter r) {
     auto const v = c.view();
-    auto const type = tensor_type_of(v, r);
     auto const length = v.length();
     column_tensors out;
+    if (!check_stream(on, v.device(), r)) return out;
+    auto const type = tensor_type_of(v, r);
     staged_bytes kept;
     bitmap_view bits;
     if (!type) return out;
@@ -121,7 +123,8 @@ template <class BackEnd>
 /// \param where  source location of the caller
 /// \return       tensors; `try_to_dlpack` returns the tensors or the error
 /// \throws error           errc::dtype: strings, decimals, intervals with days, dictionaries and nested columns;
-///                         no_backend: the back end does not reach the device;  an error of the back end
+///                         stream: a null stream, or one of another device;  no_backend: the back end does not reach
+///                         the device;  an error of the back end
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class Column, class BackEnd = host_back_end const&>

@@ -1,6 +1,7 @@
 // ferry: columns from DLPack tensors.
 #pragma once
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/result.hpp>
@@ -101,6 +102,7 @@ template <class BackEnd>
                                reporter r) {
     if (!check_tensors(data, validity, r)) return {};
     auto const place = data.device();
+    if (!check_stream(on, place, r)) return {};
     auto const format = format_of(data.dtype());
     auto const length = trusted::view(data).extent(0);
     on = on.on_device(place);
@@ -146,7 +148,8 @@ template <class BackEnd>
 /// \return          column; `try_from_tensors` returns the column or the error
 /// \throws error           errc::consumed: an empty tensor;  rank: not one dimension;  dtype: complex numbers,
 ///                         bfloat16, floats of 8 bits or less, or a validity of another type;  shape, device: of the
-///                         validity; no_backend: the back end does not reach the device;  an error of the back end
+///                         validity; stream: a null stream, or one of another device;  no_backend: the back end does
+///                         not reach the device;  an error of the back end
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class BackEnd = host_back_end const&>

@@ -158,15 +158,12 @@ struct column_move {
         ferry::device target;
         if constexpr (memory_space<Where>) target = place.device();
         else target = place;
+        static_cast<void>(check_stream_of(c.view(), on, target, {api, where}));
         if (c.view().is_mixed()) return move_children(c, place, b, on, where);
         auto const from = c.device();
         if (is_same_device(from, target)) return c;
         static_cast<void>(check_support(b, from, {api, where}));
         static_cast<void>(check_support(b, target, {api, where}));
-        if (on.is_ambiguous())
-            fail(errc::stream, api,
-                 message{"the stream is null (R44): use the legacy default stream or the per-thread default stream"},
-                 where);
         auto const allocate = [&](std::size_t bytes) {
             if constexpr (memory_space<Where>) return buffer<Where>{bytes, place};
             else return b.allocate(target, bytes, on.on_device(target));

@@ -1,6 +1,7 @@
 // ferry: asynchronous copies.
 #pragma once
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
@@ -115,11 +116,13 @@ template <back_end BackEnd>
             message{"an asynchronous copy to "}
                 << name(to.type) << " memory is not supported: request cuda_host memory, or call ferry::to_host",
             where);
+    static_cast<void>(ferry::detail::check_stream(ready_on, source.device(), {api, where}));
     ready_on = ready_on.bound_to(source.device());  // mutant: cuda_pending_device
     on = on.names_stream() ? on.on_device(to) : ready_on;
     if (!on.names_stream())
         ferry::detail::fail(errc::stream, api, message{"no stream was passed for the copy: pass `on` or `ready_on`"},
                             where);
+    static_cast<void>(ferry::detail::check_stream(on, to, source.device(), {api, where}));
     detail::require_stream(on, api);
     tensor_view const from = source.view();
     static_cast<void>(ferry::detail::check_support(b, from.device(), {api, where}));

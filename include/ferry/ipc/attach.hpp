@@ -41,6 +41,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 ///                errc::permission: memory of another user, or a required file descriptor is missing;
 ///                errc::stale_handle; errc::same_process: device memory of this process, shared by another session;
 ///                errc::no_backend; errc::argument: the descriptor of a column; errc::out_of_memory;
+///                errc::stream: a null stream, or one of another device;
 ///                errors of the back end
 /// \throws std::bad_alloc
 template <class BackEnd = host_back_end const&>

@@ -1,6 +1,7 @@
 // ferry: share, which makes a tensor attachable by other processes.
 #pragma once
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/exchange/request.hpp>
@@ -42,6 +43,7 @@ template <class BackEnd>
 [[nodiscard]] std::shared_ptr<share_state> share_tensor(managed_tensor&& tensor, share_options const& how, BackEnd& b,
                                                         std::source_location where) {
     tensor_view const v = how.freeze ? tensor.view().as_read_only() : tensor.view();
+    static_cast<void>(ferry::detail::check_stream(how.ready_on, v.device(), {share_api, where}));
     auto const range = range_of(v);
     auto t = layout_of(v);
     auto const owner = std::make_shared<managed_tensor>();

@@ -1,6 +1,7 @@
 // ferry: shared, the exporter's handle of a share.
 #pragma once
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
@@ -117,10 +118,16 @@ class shared {
     /// \param limit  longest wait
     /// \param on     stream that writes: it waits for the work that importers queued before they dropped their
     ///               tensors; without a stream the host waits
-    /// \return       false when a process still has a tensor
     /// \param where  source location for errors
-    [[nodiscard]] bool wait_for_readers(std::chrono::nanoseconds limit, stream_token on = {}) {
+    /// \return       false when a process still has a tensor
+    /// \throws error  errc::stream: a null stream, or one of another device; errors of the back end
+    [[nodiscard]] bool wait_for_readers(std::chrono::nanoseconds limit, stream_token on = {},
+                                        std::source_location where = std::source_location::current()) {
         if (state_ == nullptr) return true;
+        for_each_part([&](auto& part) {
+            static_cast<void>(
+                ferry::detail::check_stream(on, part.device, {"ferry::ipc::shared::wait_for_readers", where}));
+        });
         auto const end = detail::deadline(limit);
         std::chrono::nanoseconds pause = std::chrono::microseconds{10};
         while (readers() != 0 || !order_after_importers(on)) {  // mutant: ipc_done_waited, ipc_readers_waited

@@ -6,11 +6,12 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/from_tensors.hpp>
 #include <ferry/space/back_end.hpp>
-#include <ferry/tensor/make_managed.hpp>
 #include <ferry/space/detail/operations.hpp>
+#include <ferry/tensor/make_managed.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +58,7 @@ template <class DeviceOf, class BackEnd>
         return a.first != nullptr && !a.is_empty() ? device{device_of(a.first)} : otherwise;
     };
     device const dev = device_of_array(*array, cpu);
+    static_cast<void>(ferry::detail::check_stream(on, dev, {api, where}));
     on = on.on_device(dev);
     auto const tensor_of = [dev](PyObject* owner, array_interface const& a) {
         return make_managed(owned_object::share(owner), a.view(dev));
@@ -124,8 +126,10 @@ template <class DeviceOf, class BackEnd>
 /// and keeps `owner`, the Python object of the column, alive.
 /// \throws error_is_set  AttributeError: not a column of numbers, or a slice whose validity does not start at a byte
 ///                       boundary
-/// \throws error         errors of stream_entry
+/// \throws error         errc::stream: `ready` is null, or a stream of another device;  errors of stream_entry
 [[nodiscard]] inline PyObject* describe_column(column_view c, stream_token ready, PyObject* owner) {
+    static_cast<void>(
+        ferry::detail::check_stream(ready, c.device(), {"__cuda_array_interface__", std::source_location::current()}));
     std::optional<data_type> type;
     for (auto const& [format, known] :
          std::initializer_list<std::pair<char, data_type>>{{'c', dtype_of<std::int8_t>},

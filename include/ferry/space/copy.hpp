@@ -1,6 +1,7 @@
 // ferry: copies the elements of one tensor into another.
 #pragma once
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/result.hpp>
@@ -23,10 +24,7 @@ template <class BackEnd>
 [[nodiscard]] std::int64_t copy_elements(tensor_view const& dst, tensor_view const& src, BackEnd& b, stream_token on,
                                          reporter r) {
     if (!check_support(b, dst.device(), r) || !check_support(b, src.device(), r)) return 0;
-    if (on.is_ambiguous() &&
-        !report(r, errc::stream,
-                "the stream is a null handle (R44): pass the legacy or the per-thread default stream explicitly"))
-        return 0;
+    if (!check_stream(on, dst.device(), src.device(), r)) return 0;
     std::int64_t count = 0;
     if (!check_copy(dst, src, count, r)) return 0;
     auto const plan = plan_copy(dst, src, count);
@@ -52,8 +50,9 @@ template <class BackEnd>
 /// \param where  source location for errors
 /// \return       size of the destination's elements in bytes, in a compact layout; `try_copy` returns the size or the
 ///               error
-/// \throws error  errc::rank, shape, dtype, read_only, overflow, null_data, stream or no_backend; errc::strides when
-///                `dst` repeats elements (R29) or the number of strides differs from the rank; errors of the back end
+/// \throws error  errc::rank, shape, dtype, read_only, overflow, null_data or no_backend; errc::stream for a null
+///                stream or one of another device (R43, R44); errc::strides when `dst` repeats elements (R29) or the
+///                number of strides differs from the rank; errors of the back end
 #if FERRY_HAS_EXCEPTIONS
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>

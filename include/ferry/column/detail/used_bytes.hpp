@@ -2,6 +2,7 @@
 // copy in one allocation.
 #pragma once
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/staged_bytes.hpp>
@@ -73,6 +74,14 @@ template <class BackEnd>
     if (out >= 0 && (there < 0 || out <= there)) return true;
     return report(r, errc::bad_column,
                   message{} << path << ": its data ends at " << out << ", and there are " << there << " bytes");
+}
+
+/// Checks the stream on which the nodes of a column are ready; `other` is the device of a copy, or cpu.
+[[nodiscard]] inline bool check_stream_of(column_view c, stream_token on, device other, reporter r) {
+    if (!c.is_mixed()) return check_stream(on, c.device(), other, r);
+    return for_each_node(c, column_path{c.name()}, [&](column_view n, column_path const&) {
+        return check_stream(on, n.device(), n.device().type == device_type::cpu ? cpu : other, r);
+    });
 }
 
 /// The host waits for a stream on which a column is ready: of default streams, once for that of each of its devices,

@@ -41,6 +41,7 @@ class column_sharing {
     /// When some bytes must be copied, the tree is described again, cut to the items of the view as far as that can be
     /// done without reading the buffers.
     [[nodiscard]] std::shared_ptr<share_state> run() {
+        static_cast<void>(ferry::detail::check_stream_of(column_.view(), how_.ready_on, cpu, {share_api, where_}));
         wire::node root;
         ferry::detail::column_path const path{column_.name()};
         if (!is_missing_) describe(column_.view(), path, root);
@@ -72,9 +73,9 @@ class column_sharing {
         return {};
     }
 
-    void describe(column_view c, ferry::detail::column_path const& path, wire::node& out) {
     void wait(stream_token on) { static_cast<void>(ferry::detail::wait_for(b_, on, {share_api, where_})); }
 
+    void describe(column_view c, ferry::detail::column_path const& path, wire::node& out) {
         out.format = c.format();
         out.name = c.name();
         auto const* const metadata = reinterpret_cast<std::byte const*>(c.metadata().data());

@@ -1,6 +1,7 @@
 // ferry: opens memories of a descriptor: an alias, a mapping that is there already, or a new one.
 #pragma once
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
 #include <ferry/ipc/handles.hpp>
@@ -8,8 +9,8 @@
 #include <ferry/ipc/range.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/space/back_end.hpp>
-#include <ferry/wire/descriptor.hpp>
 #include <ferry/space/detail/operations.hpp>
+#include <ferry/wire/descriptor.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -26,8 +27,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 /// A tensor's hold on a mapping.
 class attachment {
    public:
-    attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, stream_token on) noexcept
-        : session_{std::move(session)}, mapping_{mapping}, on_{on} {
+    attachment(std::shared_ptr<session_state> session, import_cache::handle mapping) noexcept
+        : session_{std::move(session)}, mapping_{mapping} {
         if (mapping_->process.is_here()) mapping_->control().add_reader(mapping_->place);
     }
     attachment(attachment&& other) noexcept = default;
@@ -46,6 +47,8 @@ class attachment {
         }
         session_->imports().release(mapping_);
     }
+    /// Sets the stream on which the memory is used, after it has been checked.
+    void use_on(stream_token on) noexcept { on_ = on; }
 
    private:
     /// Called before the reader is subtracted, so that an exporter that sees no reader sees the event. False when the
@@ -68,7 +71,7 @@ class attachment {
 
     std::shared_ptr<session_state> session_;  // null when moved from
     import_cache::handle mapping_;
-    stream_token on_;
+    stream_token on_{};
 };
 
 inline constexpr char const* gone = "its exporter has closed it, or is gone";
@@ -198,6 +201,7 @@ template <class BackEnd, class Note>
         if (!is_same)  // mutant: ipc_alias_memory
             call.refuse(errc::bad_descriptor, message{"its memory is not what was shared under this name"});
         if (!own->is_open) call.fail_gone(first, "this process has closed it");
+        static_cast<void>(ferry::detail::check_stream(how.stream, own->device, {attach_api, call.where}));
         // mutant: ipc_alias_ready
         for (auto const& handle : own->handles) handle->wait_ready(how.stream.on_device(own->device));
         for (std::size_t i = 0; i < group.size(); ++i)
@@ -221,7 +225,7 @@ template <class BackEnd, class Note>
     if (how.device) key << int{static_cast<int>(how.device->type)} << ':' << how.device->id;
     auto const mapping = call.session->imports().acquire(
         key.c_str(), [&](mapping_entry& made) { open_import(made, call, group, name, b); }, call.where);
-    attachment hold{call.session, mapping, how.stream};
+    attachment hold{call.session, mapping};
     if (!mapping->is_attachable()) call.fail_gone(first, gone);
     if (!std::ranges::equal(group, mapping->descriptions, is_same_range, memory))
         call.refuse(errc::bad_descriptor, message{"its memory is not what is mapped under this name"});
@@ -232,12 +236,14 @@ template <class BackEnd, class Note>
             opened& one = *mapping->foreign[i];
             found.begin = static_cast<std::byte*>(one.data());
             found.device = one.device();
+            static_cast<void>(ferry::detail::check_stream(how.stream, found.device, {attach_api, call.where}));
             one.wait_ready(m, how.stream.on_device(found.device));  // mutant: ipc_ready
         } else if (m.length != 0) {
             found.begin = mapping->memory().data() + m.offset;
         }
         note(group[i], found);
     }
+    hold.use_on(how.stream);
     return hold;
 }
 

@@ -1,0 +1,44 @@
+// ferry: the check of a stream that a caller passes for memory of a device.
+#pragma once
+
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
+
+namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+
+/// Returns whether a stream orders work on memory of a device: a stream of its family, but not the default stream of
+/// another device. Memory of type cpu has no streams.
+[[nodiscard]] constexpr bool orders_work_on(stream_token on, device d) noexcept {
+    return orders(on.family(), d.type) && !on.is_default_of_other(d);  // mutant: r43_checked_stream
+}
+
+[[nodiscard]] FERRY_COLD inline bool report_stream(stream_token on, device d, reporter r) {
+    if (on.is_ambiguous())
+        return report(r, errc::stream,
+                      "the stream is a null handle: pass the legacy default or the per-thread default stream (R44)");
+    message text{"stream of another device: got "};
+    text << (on.is_default() ? "the default stream" : "a stream") << " of " << name(on.family());
+    if (on.has_device()) text << ":" << on.device_id();
+    return report(r, errc::stream,
+                  text << ", and the memory is on " << name(d.type) << ":" << d.id
+                       << ": pass a stream of that device, or none when no work is pending (R43–R45)");
+}
+
+/// Fails with errc::stream unless a stream can order work on memory of one of two devices. Refuses a null handle (R44),
+/// a stream of another family, and the default stream of another device.
+///
+/// Each function that takes a stream for memory that it does not negotiate about calls this first. No work is pending
+/// on memory of type cpu (R46): for such memory alone, any stream but a null one is accepted and not used. Tokens that
+/// identify no stream are accepted.
+[[nodiscard]] inline bool check_stream(stream_token on, device d, device other, reporter r) {
+    if (!on.names_stream()) return true;
+    bool const is_used = uses_streams(d.type) || uses_streams(other.type);
+    bool const is_valid = !on.is_ambiguous() && (!is_used || orders_work_on(on, d) || orders_work_on(on, other));
+    return is_valid || report_stream(on, uses_streams(d.type) ? d : other, r);
+}
+[[nodiscard]] inline bool check_stream(stream_token on, device d, reporter r) { return check_stream(on, d, d, r); }
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
