@@ -52,9 +52,10 @@ inline constexpr std::int64_t frame_words = 512;
         std::vector<std::uint64_t> values;
         std::vector<std::int64_t> shape;
     };
-    return ferry::ipc::share(ferry::make_managed(words{std::vector<std::uint64_t>(frame_words), {frame_words}},
-                                                 [](words& w) { return ferry::tensor_view{w.values.data(), w.shape}; }),
-                             {.session = session});
+    words made{std::vector<std::uint64_t>(frame_words), {frame_words}};
+    auto tensor =
+        ferry::make_managed(std::move(made), [](words& w) { return ferry::tensor_view{w.values.data(), w.shape}; });
+    return ferry::ipc::share(std::move(tensor), {.session = session});
 }
 [[nodiscard]] inline std::vector<ferry::ipc::shared> slots(std::size_t count, ferry::ipc::session* session = nullptr) {
     std::vector<ferry::ipc::shared> all;

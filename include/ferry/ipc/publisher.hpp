@@ -103,8 +103,7 @@ class publisher {
         file_.put_generation(slot, 0);
         made.is_begun = true;
         records_[slot] = std::move(made);
-        std::swap(slots_[slot], fresh);
-        fresh.close();
+        slots_[slot] = std::move(fresh);  // closes the former share
         last_ = slot;
     }
 

@@ -1,0 +1,225 @@
+// Topics and registries when an allocation or a system call fails: nothing is lost, and the next call works.
+#include <ferry/ipc/publisher.hpp>
+#include <ferry/ipc/registry.hpp>
+#include <ferry/ipc/subscriber.hpp>
+
+#include <support/allocation_failure.hpp>
+#include <support/ipc.hpp>
+#include <support/topic.hpp>
+
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdarg>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+using support::own_directory;
+namespace ipc = ferry::ipc;
+
+namespace {
+
+/// Counts the system calls of this thread that topics make, and makes one of them fail.
+thread_local int calls = 0, failing_call = 0;
+
+template <class... T>
+long call_or_fail(long number, T... arguments) {
+    if (failing_call != 0 && ++calls == failing_call) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return ::syscall(number, arguments...);
+}
+
+}  // namespace
+
+extern "C" {
+int openat(int folder, char const* path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    unsigned const mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, unsigned) : 0;
+    va_end(more);
+    return static_cast<int>(call_or_fail(SYS_openat, folder, path, flags, mode));
+}
+int mkdirat(int folder, char const* path, mode_t mode) noexcept {
+    return static_cast<int>(call_or_fail(SYS_mkdirat, folder, path, mode));
+}
+ssize_t pwrite(int file, void const* from, std::size_t bytes, off_t at) {
+    return call_or_fail(SYS_pwrite64, file, from, bytes, at);
+}
+ssize_t pread(int file, void* to, std::size_t bytes, off_t at) {
+    return call_or_fail(SYS_pread64, file, to, bytes, at);
+}
+int linkat(int folder, char const* path, int other, char const* name, int flags) noexcept {
+    return static_cast<int>(call_or_fail(SYS_linkat, folder, path, other, name, flags));
+}
+int renameat(int folder, char const* path, int other, char const* name) noexcept {
+    return static_cast<int>(call_or_fail(SYS_renameat2, folder, path, other, name, 0));
+}
+int memfd_create(char const* name, unsigned flags) noexcept {
+    return static_cast<int>(call_or_fail(SYS_memfd_create, name, flags));
+}
+int fchmod(int file, mode_t mode) noexcept { return static_cast<int>(call_or_fail(SYS_fchmod, file, mode)); }
+}
+
+namespace {
+
+/// Runs `f(n)` with the n-th system call failing, for n = 1, 2, 3, …, until it makes fewer than n.
+template <class F>
+int for_each_failing_call(F f) {
+    for (int n = 1;; ++n) {
+        CAPTURE(n);
+        auto const files = support::open_files();
+        auto const segments = support::segments().size();
+        calls = 0, failing_call = n;
+        bool has_failed = false;
+        try {
+            f();
+        } catch (ferry::error const&) {
+            has_failed = true;
+        }
+        failing_call = 0;
+        CHECK(support::open_files() == files);
+        CHECK(support::segments().size() == segments);
+        if (calls < n) {
+            CHECK_FALSE(has_failed);
+            return n - 1;
+        }
+        REQUIRE(n < 1000);
+    }
+}
+
+bool works(own_directory const& here) {
+    ipc::publisher camera{"camera", support::slots(2), here};
+    ipc::subscriber left{"camera", here};
+    auto const n = support::publish(camera);
+    auto const f = left.next(support::patience);
+    return f && f->generation == n && support::is_whole(f->value, n);
+}
+
+}  // namespace
+
+TEST_CASE("topic: a failed system call of a publisher leaves its slots, and its next frame whole") {
+    own_directory const here;
+    std::vector<ipc::shared> mine = support::slots(2);
+    int const failures = for_each_failing_call([&] {
+        std::optional<ipc::publisher> camera;
+        try {
+            camera.emplace("camera", std::move(mine), here);
+        } catch (...) {
+            failing_call = 0;
+            REQUIRE(mine.size() == 2);
+            CHECK(mine[0].is_open());
+            throw;
+        }
+        std::uint64_t last = 0;
+        for (int i = 0; i < 3; ++i) try {
+                if (auto const slot = camera->begin()) {
+                    support::fill((*camera)[*slot], camera->generation() + 1);
+                    last = camera->publish(*slot);
+                }
+            } catch (ferry::error const&) {
+                failing_call = 0;
+            }
+        failing_call = 0;
+        ipc::subscriber left{"camera", here};
+        auto const f = left.next(0ms);
+        CHECK(f.has_value());
+        if (f) CHECK(support::is_whole(f->value, last));
+        support::publish(*camera);
+        CHECK(support::is_whole(left.next(support::patience)->value, camera->generation()));
+        camera.reset();
+        mine = support::slots(2);
+    });
+    CHECK(failures > 15);
+    mine.clear();
+    CHECK(works(here));
+}
+
+TEST_CASE("topic: after a failed system call a subscriber continues") {
+    own_directory const here;
+    ipc::publisher camera{"camera", support::slots(2), here};
+    support::publish(camera);
+    int const failures = for_each_failing_call([&] {
+        ipc::subscriber left{"camera", here};
+        std::optional<ipc::frame<ferry::managed_tensor>> f;
+        for (int i = 0; i < 3 && !f; ++i) try {
+                f = left.next(0ms);
+            } catch (ferry::error const&) {
+            }
+        CHECK(f.has_value());
+    });
+    CHECK(failures > 5);
+}
+
+TEST_CASE("registry: a failed system call leaves the former entry") {
+    own_directory const here;
+    ipc::registry results{"results", {.names = here}};
+    auto const find = [&] { return ipc::find_tensor("results", "slot", {}, ferry::host_only, here); };
+    std::uint64_t value = 0;
+    auto const put = [&](std::uint64_t next) {
+        auto s = support::slot();
+        support::fill(s, next);
+        results.put("slot", std::move(s));
+        value = next;
+    };
+    put(1);
+    int const failures = for_each_failing_call([&] {
+        try {
+            put(value + 1);
+        } catch (ferry::error const&) {
+            failing_call = 0;
+        }
+        failing_call = 0;
+        auto const found = find();
+        CHECK(found.has_value());
+        CHECK(support::is_whole(*found, value));
+    });
+    CHECK(failures > 3);
+    CHECK(results.size() == 1);
+    for_each_failing_call([&] { static_cast<void>(find()); });
+}
+
+TEST_CASE("topic: a failed allocation loses nothing, and the next call works") {
+    own_directory const here;
+    auto const directory = static_cast<ipc::topic_options>(here);
+    CHECK(works(here));  // what is allocated once for the process
+    int failures = support::for_each_failing_allocation([&](int) {
+        std::vector<ipc::shared> mine = support::slots(2);
+        ipc::publisher camera{"camera", std::move(mine), directory};
+        if (auto const slot = camera.begin()) camera.publish(*slot);
+    });
+    CHECK(failures > 10);
+    ipc::publisher camera{"camera", support::slots(2), here};
+    support::publish(camera);
+    failures = support::for_each_failing_allocation([&](int) {
+        ipc::subscriber left{"camera", directory};
+        if (!left.next(0ms)) throw ferry::error{ferry::errc::argument, "test", ferry::message{"no frame"}};
+    });
+    CHECK(failures > 5);
+    auto const slot = camera.begin();
+    auto fresh = support::slot();
+    for (int n = 1; fresh; ++n) {
+        support::allocation_window const window{n};
+        try {
+            camera.replace(*slot, std::move(fresh));
+        } catch (std::bad_alloc const&) {
+            ++failures;
+        }
+    }
+    CHECK(failures > 6);
+    camera.publish(*slot);
+    CHECK(works(own_directory{}));
+}
