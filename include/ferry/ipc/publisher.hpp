@@ -164,8 +164,8 @@ class publisher {
     /// Takes a slot from the subscribers, unless one of them reads it.
     [[nodiscard]] bool take(unsigned k, stream_token on) {
         auto& r = records_[k];
-        file_.put_generation(k, 0);                           // first: from here on no subscriber keeps it
-        std::atomic_thread_fence(std::memory_order_seq_cst);  // mutant: ipc_topic_order
+        file_.put_generation(k, 0);  // first: from here on no subscriber keeps it
+        std::atomic_thread_fence(std::memory_order_seq_cst);
         try {
             if (slots_[k].wait_for_readers({}, on)) {  // mutant: ipc_topic_readers
                 r.record.generation = 0;

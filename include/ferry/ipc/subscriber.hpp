@@ -110,8 +110,10 @@ class subscriber {
                 try {
                     T value = attach(*c->from, how);
                     // Last: from here on the slot is kept until `value` ends.
-                    if (is_current(*c))
-                        return frame<T>{std::move(value), seen_ = c->generation};  // mutant: ipc_topic_current
+                    if (is_current(*c)) {  // mutant: ipc_topic_current
+                        seen_ = c->generation;
+                        return frame<T>{std::move(value), seen_};
+                    }
                 } catch (error const& e) {
                     if (e.code() != errc::exporter_gone && is_current(*c)) throw;
                 }

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstdarg>
 #include <cstdint>
+#include <functional>
 #include <new>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ namespace {
 
 /// Counts the system calls of this thread that topics make, and makes one of them fail.
 thread_local int calls = 0, failing_call = 0;
+/// Called after the read of a file with this number, if it is set.
+thread_local int reads = 0, watched_read = 0;
+std::function<void()> at_watched_read;
 
 template <class... T>
 long call_or_fail(long number, T... arguments) {
@@ -60,7 +64,9 @@ ssize_t pwrite(int file, void const* from, std::size_t bytes, off_t at) {
     return call_or_fail(SYS_pwrite64, file, from, bytes, at);
 }
 ssize_t pread(int file, void* to, std::size_t bytes, off_t at) {
-    return call_or_fail(SYS_pread64, file, to, bytes, at);
+    auto const n = call_or_fail(SYS_pread64, file, to, bytes, at);
+    if (watched_read != 0 && ++reads == watched_read) at_watched_read();
+    return n;
 }
 int linkat(int folder, char const* path, int other, char const* name, int flags) noexcept {
     return static_cast<int>(call_or_fail(SYS_linkat, folder, path, other, name, flags));
@@ -222,4 +228,33 @@ TEST_CASE("topic: a failed allocation loses nothing, and the next call works") {
     CHECK(failures > 6);
     camera.publish(*slot);
     CHECK(works(own_directory{}));
+}
+
+TEST_CASE("topic: a frame is whole, whatever the publisher does between two reads of the file") {
+    own_directory const here;
+    ipc::publisher camera{"camera", support::slots(2), here};
+    ipc::subscriber left{"camera", here};
+    int frames = 0;
+    for (watched_read = 1; watched_read == 1 || reads >= watched_read; ++watched_read) {
+        std::optional<unsigned> taken;
+        int const at = watched_read;
+        at_watched_read = [&] {
+            watched_read = 0;  // the reads of this call are not counted
+            support::publish(camera);
+            taken = camera.begin();
+            if (taken) support::fill(camera[*taken], 0);
+            watched_read = at;
+        };
+        support::publish(camera);
+        reads = 0;
+        for (int i = 0; i < 3; ++i)
+            if (auto const f = left.next(0ms)) {
+                CAPTURE(at);
+                CHECK(support::is_whole(f->value, f->generation));
+                ++frames;
+            }
+        if (taken) support::fill(camera[*taken], camera.generation() + 1), camera.publish(*taken);
+    }
+    watched_read = 0;
+    CHECK(frames > 3);
 }
