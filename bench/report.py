@@ -29,8 +29,6 @@ WHY = {
     "and checks the view.",
     "minitensor to torch through the exchange tables": "The export allocates and checks the struct, whereas the peer imports an existing struct.",
     "share: 1000 columns in 1000": "The difference is small compared with the time of 1000 shares, and varies by more than the budget from run to run.",
-    "frame of": "On a virtual machine with two cores, most of this time is spent waking the other process; the same applies to the pipe. "
-    "For results from a larger machine, see [ipc.md](ipc.md#measurements).",
     "contiguous": "Both sides call the same `memcpy`. The faster side varies from run to run.",
 }
 
@@ -49,7 +47,6 @@ ABOUT = {
     "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release.",
     "Tables in host memory": "Each table is shared in place, so nothing is copied. The peer shares or attaches a tensor of each allocation instead. A column is a "
     "buffer of 4 KiB. The budget is 5 µs, and 0.2 µs for each buffer. *Mapped* and *found*: by a session, as in the section above. Releasing is not measured.",
-    "Frames between two processes": "*Lifetime protocol*: the protocol of `ferry::ipc::server` and `ferry::ipc::client`, [with leases](ipc.md#many-readers).",
     "Frames between two Python processes": "*Attached before*: the producer writes to memory that it has already shared, and the consumer attaches it again. *First "
     "attach*: each frame is a separate share. The measurement ends when the consumer has read one byte of every page.",
 }
@@ -198,21 +195,6 @@ def tables(programs, quick):
                   above <= limit if limit else None, above * 1e9 if limit else None)  # fmt: skip
 
 
-def lifetime(programs, quick):
-    time = {}
-    for line in run([programs / "bench_ipc_lifetime", *(["300"] if quick else ["3000"])]).splitlines():
-        what, size, there, back = line.split("\t")
-        time[what, int(size)] = float(there) * 1e-6, float(back) * 1e-6
-    for what, size in time:
-        if what != "lifetime":
-            continue
-        spoken_size = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
-        for at, way in enumerate(("one way", "there and back")):
-            ours, peer = time[what, size][at], time["pipe", size][at]
-            yield row("Frames between two processes", f"frame of {spoken_size}, {way}, lifetime protocol", spoken(ours), "a pipe copy", spoken(peer), peer / ours,
-                      "<= 15 µs" if at == 0 else "", ours <= 15e-6 if at == 0 else None)  # fmt: skip
-
-
 def frames(quick):
     for r in json.loads(run([sys.executable, HERE / "ipc" / "frames.py", "--json", *(["--rounds", "20", "--seconds", "1"] if quick else [])])):
         yield row("Frames between two Python processes", r["what"], spoken(r["ns"] * 1e-9), r["against"], spoken(r["against_ns"] * 1e-9), r["ratio"])
@@ -325,7 +307,7 @@ def main():
     if arguments.programs is None:
         parser.error("the folder of the programs is missing")
     rows, raw, section = [], [], None
-    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), tables(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
+    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), tables(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]

@@ -1,5 +1,4 @@
-// ferry: umbrella header for sharing tensors and columns with other processes. Does not include the headers for serving
-// many readers, such as server.hpp and client.hpp.
+// ferry: umbrella header for sharing tensors and columns with other processes.
 #pragma once
 
 #include <ferry/ferry.hpp>

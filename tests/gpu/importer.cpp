@@ -5,13 +5,13 @@
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/exchange/to_host.hpp>
 #include <ferry/ipc/attach.hpp>
-#include <ferry/ipc/client.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 #include <ferry/wire/binary.hpp>
 #include <gpu/gate.hpp>
 #include <gpu/importer.hpp>
 #include <support/ipc.hpp>
+#include <support/pass_file.hpp>
 #include <support/patience.hpp>
 #include <support/random_columns.hpp>
 
@@ -107,40 +107,6 @@ bool receive_message(int from, std::uint32_t& what, std::vector<std::byte>& payl
     what = h.what;
     payload.resize(h.size);
     return read_all(from, payload.data(), payload.size());
-}
-
-/// A message of one byte with a file beside it, or with none for -1.
-bool send_file(int to, int file) {
-    char byte = 'f';
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-    msghdr m{};
-    m.msg_iov = &part;
-    m.msg_iovlen = 1;
-    m.msg_control = room;
-    m.msg_controllen = sizeof room;
-    cmsghdr* const c = CMSG_FIRSTHDR(&m);
-    if (file < 0) m.msg_controllen = 0;
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(c), &file, sizeof file);
-    return ::sendmsg(to, &m, MSG_NOSIGNAL) == 1;
-}
-int receive_file(int from) {
-    char byte = 0;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-    msghdr m{};
-    m.msg_iov = &part;
-    m.msg_iovlen = 1;
-    m.msg_control = room;
-    m.msg_controllen = sizeof room;
-    if (::recvmsg(from, &m, 0) != 1) return -1;
-    cmsghdr const* const c = CMSG_FIRSTHDR(&m);
-    int file = -1;
-    if (c != nullptr && c->cmsg_type == SCM_RIGHTS) std::memcpy(&file, CMSG_DATA(c), sizeof file);
-    return file;
 }
 
 constexpr std::uint32_t pass_file = 0xf11e;
@@ -239,10 +205,6 @@ struct state {
     std::int32_t own_device = -1;
     ferry::ipc::opening how{};
     ferry::ipc::session session;
-    std::optional<ferry::ipc::client> client{};
-    std::vector<ferry::ipc::unique_fd> kept{};  // what came beside the frame
-    std::vector<int> files{};
-    std::uint64_t lease = 0;
     ferry::managed_tensor tensor{};
     std::optional<ferry::column> columns{};
     ferry::ipc::shared shared{};
@@ -282,6 +244,13 @@ struct state {
     void attach_as(opening const& o) {
         int const with[] = {file_of(o)};
         attach_as(o, with);
+    }
+    /// Calls `f` with the files that were passed, which it closes then.
+    void with_passed(auto f) {
+        auto const received = std::exchange(passed, {});
+        std::vector<int> with;
+        for (auto const& file : received) with.push_back(file.get());
+        f(with);
     }
 
     /// 1 MiB of one byte value, queued on its stream.
@@ -367,30 +336,11 @@ struct state {
                 std::memcpy(&step, payload.data() + sizeof handle + 2 * sizeof offset, sizeof step);
                 return bytes_of(floats_at(handle, offset, count, step));
             }
-            case subscribe:
-                client.emplace(std::string{reinterpret_cast<char const*>(payload.data()), payload.size()});
+            case attach_files: {
+                opening const o{payload};
+                with_passed([&](std::span<int const> with) { attach_as(o, with); });
                 return {};
-            case next: {
-                auto grant = client->attach("frame", {.after = static_cast<std::uint64_t>(number_at(payload, 0)),
-                                                      .patience = support::patience});
-                if (!grant) throw std::logic_error{"no frame came"};
-                lease = grant->lease;
-                if (grant->fresh) {
-                    kept = std::move(grant->fds);
-                    files.clear();
-                    for (auto const& f : kept) files.push_back(f.get());
-                }
-                auto const device = static_cast<std::int32_t>(number_at(payload, 1));
-                std::vector<std::byte> told(2 * sizeof device);
-                std::memcpy(told.data(), &device, sizeof device);
-                told.insert(told.end(), grant->descriptor.begin(), grant->descriptor.end());
-                attach_as(opening{told}, files);
-                return as_bytes(grant->generation);
             }
-            case acknowledge:
-                tensor = {};
-                client->acknowledge(lease);
-                return {};
             case rounds: {
                 opening const o{payload};
                 std::int64_t n = 0;
@@ -415,11 +365,11 @@ struct state {
             case attach_columns: {
                 opening const o{payload};
                 start(std::max(o.device, 0));
-                auto const received = std::exchange(passed, {});
-                std::vector<int> with;
-                for (auto const& f : received) with.push_back(f.get());
-                columns.emplace(ferry::ipc::attach_column(
-                    o.descriptor, {.session = &session, .stream = on(), .device = o.where(), .files = with}, back_end));
+                with_passed([&](std::span<int const> with) {
+                    columns.emplace(ferry::ipc::attach_column(
+                        o.descriptor, {.session = &session, .stream = on(), .device = o.where(), .files = with},
+                        back_end));
+                });
                 std::string text;
                 for (int i = 0; i < columns->child_count(); ++i) {
                     auto const d = columns->child(i).device();
@@ -462,8 +412,9 @@ struct state {
                     {.format = "+s",
                      .length = 3,
                      .buffers = {{}},
-                     .children = {{.format = "i", .name = "n", .length = 3, .buffers = {{}, {0, 64, 12}}},
-                                  {.format = "u", .name = "t", .length = 3, .buffers = {{}, {0, 128, 16}, {0, 192, 5}}}}},
+                     .children =
+                         {{.format = "i", .name = "n", .length = 3, .buffers = {{}, {0, 64, 12}}},
+                          {.format = "u", .name = "t", .length = 3, .buffers = {{}, {0, 128, 16}, {0, 192, 5}}}}},
                     handles, ferry::device_type::cuda));
                 return {};
             }
@@ -529,11 +480,8 @@ struct state {
 }  // namespace
 
 ipc_usage usage_here() {
-    return {entries_of("/proc/self/fd"),
-            static_cast<std::int64_t>(support::mapped_segments()),
-            memories_opened,
-            memories_closed,
-            events_opened};
+    return {entries_of("/proc/self/fd"), static_cast<std::int64_t>(support::mapped_segments()), memories_opened,
+            memories_closed, events_opened};
 }
 
 int serve_as_importer(int socket) {
@@ -668,9 +616,16 @@ answer importer::attach(std::span<std::byte const> descriptor, std::int32_t devi
 }
 answer importer::attach_columns(std::span<std::byte const> descriptor, std::int32_t device,
                                 std::span<int const> files) {
+    pass(files);
+    return tell_where(order_of_work::attach_columns, descriptor, device);
+}
+answer importer::attach_files(std::span<std::byte const> descriptor, std::int32_t device, std::span<int const> files) {
+    pass(files);
+    return tell_where(order_of_work::attach_files, descriptor, device);
+}
+void importer::pass(std::span<int const> files) {
     for (int const file : files)
         if (!passes(file)) throw std::runtime_error{"the importer is gone: " + ending()};
-    return tell_where(order_of_work::attach_columns, descriptor, device, -1);
 }
 answer importer::tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file) {
     std::vector<std::byte> payload(2 * sizeof device + descriptor.size());

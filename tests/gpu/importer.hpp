@@ -38,9 +38,7 @@ enum class order_of_work : std::uint32_t {
     drop_later,  ///< drops the tensor on another thread, and comes back
     is_gone,     ///< whether that thread has ended: one byte
     look,        ///< payload: a bare handle, byte offset, count, step (64 bits each); answers the floats there
-    subscribe,   ///< payload: a path; to the server there
-    next,  ///< payload: a generation, a device or -1 (int64); attaches the newer one of `frame`; answers which it is
-    acknowledge,   ///< drops the tensor, and says so
+    attach_files,  ///< payload: as of `open`; attaches the tensor with the files that were passed, and closes these
     rounds,        ///< payload: as of `open`; attaches, reads and drops until it hears the next order
     usage,         ///< drops what no tensor uses; answers its `ipc_usage`
     share,         ///< payload: a byte; shares a MiB of it, and answers the descriptor's bytes
@@ -50,16 +48,16 @@ enum class order_of_work : std::uint32_t {
 
     open_by_other,    ///< opens the same memory by another back end, and keeps that open as `open_again` does
     attach_thousand,  ///< payload: as of `open`; attaches and drops a thousand times, and keeps no mapping in between
-    attach_columns,   ///< payload: as of `open`; attaches the column on a stream of its own, through a session, with the
-                      ///< files that were passed, and closes these; answers the devices of its children as text
-    frame,            ///< payload: handles of a mask and of doubles; number of doubles, bytes of the mask, offset and bytes
-                      ///< of the doubles (64 bits each); attaches a table of them
-    frame_of_one,     ///< payload: a handle of 3 int32 at 64, offsets at 128 and 5 bytes of text at 192; attaches a table
-    rows,             ///< answers the rows of the column as text, and drops it
-    share_columns,    ///< payload: a byte for each GPU; shares a table of 50 rows, with a column of them there, without a
-                      ///< copy; answers the descriptor's bytes
-    begin_capture,    ///< captures a stream that nothing else uses, so that every thread's calls count
-    end_capture,      ///< ends that; answers whether it stayed valid: one byte
+    attach_columns,  ///< payload: as of `open`; attaches the column on a stream of its own, through a session, with the
+                     ///< files that were passed, and closes these; answers the devices of its children as text
+    frame,  ///< payload: handles of a mask and of doubles; number of doubles, bytes of the mask, offset and bytes
+            ///< of the doubles (64 bits each); attaches a table of them
+    frame_of_one,   ///< payload: a handle of 3 int32 at 64, offsets at 128 and 5 bytes of text at 192; attaches a table
+    rows,           ///< answers the rows of the column as text, and drops it
+    share_columns,  ///< payload: a byte for each GPU; shares a table of 50 rows, with a column of them there, without a
+                    ///< copy; answers the descriptor's bytes
+    begin_capture,  ///< captures a stream that nothing else uses, so that every thread's calls count
+    end_capture,    ///< ends that; answers whether it stayed valid: one byte
 };
 
 /// Resources of a process, and its accesses to memory and events of others since its start.
@@ -90,6 +88,7 @@ class importer {
     answer tell(order_of_work what, std::span<std::byte const> payload = {});
     answer open(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
     answer attach(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
+    answer attach_files(std::span<std::byte const> descriptor, std::int32_t device, std::span<int const> files);
     answer attach_columns(std::span<std::byte const> descriptor, std::int32_t device = -1,
                           std::span<int const> files = {});
     /// Sends an order without waiting for the reply.
@@ -102,7 +101,8 @@ class importer {
     [[nodiscard]] bool passes(int file);
 
    private:
-    answer tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file);
+    answer tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file = -1);
+    void pass(std::span<int const> files);
     bool wait();           ///< waits for its end; false: it hangs
     std::string ending();  ///< how it ended
 

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -52,8 +51,6 @@ TEST_CASE("ipc: an importer killed at any step releases everything, and the next
     load_kernels();
     cuda::shareable back_end;
     ipc::session session;
-    own_server here;
-    auto& server = here.server;
     importer next_one;
     auto const attaches = [](importer& i, std::vector<std::byte> const& d) { REQUIRE(i.attach(d).code == errc::ok); };
     auto const copies_later = [&](importer& i, std::vector<std::byte> const& d) {
@@ -69,11 +66,6 @@ TEST_CASE("ipc: an importer killed at any step releases everything, and the next
             i.begin(rounds, payload);
             ::usleep(static_cast<useconds_t>(microseconds));
         };
-    };
-    auto const is_granted = [&](importer& i, std::vector<std::byte> const&) {
-        here.enable_access(i);
-        auto const got = i.tell(order_of_work::next, as_payload({0, -1}));
-        REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
     };
     step const steps[] = {
         {"started", [](importer& i, auto const&) { REQUIRE(i.tell(usage).code == errc::ok); }},
@@ -91,17 +83,9 @@ TEST_CASE("ipc: an importer killed at any step releases everything, and the next
              REQUIRE(i.tell(finish).code == errc::ok);
              REQUIRE(i.tell(drop).code == errc::ok);
          }},
-        {"let in by the server", [&](importer& i, auto const&) { here.enable_access(i); }},
-        {"granted a frame", is_granted},
-        {"acknowledged it",
-         [&](importer& i, auto const& d) {
-             is_granted(i, d);
-             REQUIRE(i.tell(acknowledge).code == errc::ok);
-         }},
         {"soon in rounds", after(1357)},
         {"somewhere in rounds", after(29'753)},
     };
-    std::uint64_t frame = 0;
     for (auto const& one : steps) {
         CAPTURE(shown(one.name));
         test_stream const s;
@@ -110,15 +94,12 @@ TEST_CASE("ipc: an importer killed at any step releases everything, and the next
         std::weak_ptr<void> const alive = a.memory;
         auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
         auto const described = text(shared);
-        server.publish("frame", ++frame, described);
         importer other;
         one.reach(other, described);
-        server.withdraw("frame");
         other.kill();
         support::until("the readers of a dead importer to be gone", [&] { return shared.readers() == 0; });
         CHECK(shared.wait_for_readers(support::patience, s.token()));
         s.finish();  // nothing that the dead had queued holds it up
-        support::until("the frame of a dead importer to be free", [&] { return server.is_freeable(frame); });
         REQUIRE(next_one.attach(described).code == errc::ok);
         REQUIRE(next_one.tell(copy_later).code == errc::ok);
         CHECK(counts_up(next_one.tell(finish)));
@@ -188,14 +169,10 @@ TEST_CASE("ipc: an exporter killed at any step is reported as ended, and its suc
     }
 }
 
-TEST_CASE("ipc: memory of an importer stopped past its lease is neither freed nor reused") {
+TEST_CASE("ipc: memory that a stopped importer reads is neither freed nor reused") {
     bool goes_on = false;
-    SUBCASE("until it goes on and acknowledges") { goes_on = true; }
+    SUBCASE("until it goes on and drops the tensor") { goes_on = true; }
     SUBCASE("until it is killed") {}
-    ipc::server_options options;
-    options.limits.lease = 50;
-    own_server here{options};
-    auto& server = here.server;
     cuda::shareable back_end;
     ipc::session session;
     auto a = make_plain({length});
@@ -203,21 +180,12 @@ TEST_CASE("ipc: memory of an importer stopped past its lease is neither freed no
     std::weak_ptr<void> const alive = a.memory;
     auto const* const at = a.memory.get();
     auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
-    server.publish("frame", 1, text(shared));
     importer other;
-    here.enable_access(other);
-    auto const got = other.tell(order_of_work::next, as_payload({0, -1}));
-    REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
+    REQUIRE(other.attach(text(shared)).code == errc::ok);
     other.signal(SIGSTOP);
-    server.withdraw("frame");
+    CHECK_FALSE(shared.wait_for_readers({}));
     shared.close();  // returns while the importer is stopped
     shared = {};
-    bool condemned = false;
-    support::until("the end of the lease", [&] {
-        for (auto const& e : server.poll(milliseconds{10})) condemned |= e.kind == ipc::event::what::condemned;
-        return condemned;
-    });
-    CHECK(!server.is_reusable(1));
     CHECK(session.collect(milliseconds{200}) == 1);
     CHECK(!alive.expired());
     // Twice as much memory is allocated elsewhere.
@@ -229,17 +197,10 @@ TEST_CASE("ipc: memory of an importer stopped past its lease is neither freed no
     if (goes_on) {
         other.signal(SIGCONT);
         CHECK(counts_up(other.tell(elements)));
-        REQUIRE(other.tell(acknowledge).code == errc::ok);
-        support::until("the acknowledgement", [&] { return server.is_reusable(1); });
-        CHECK(!server.is_freeable(1));
         static_cast<void>(other.usage());  // unmaps it
-        CHECK(session.collect(support::patience) == 0);
-        other.kill();
     } else {
         other.kill();
-        CHECK(session.collect(support::patience) == 0);
     }
+    CHECK(session.collect(support::patience) == 0);
     CHECK(alive.expired());
-    support::until("the importer's end", [&] { return server.is_freeable(1); });
-    CHECK(server.close());
 }

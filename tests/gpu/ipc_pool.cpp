@@ -1,5 +1,4 @@
-// Memory of stream-ordered pools shared with another process: by the pool's file descriptor, sent with a descriptor or
-// with a server's frames.
+// Memory of stream-ordered pools shared with another process by the pool's file descriptor.
 #include <ferry/column.hpp>
 #include <ferry/column/concat.hpp>
 #include <ferry/cuda/ipc.hpp>
@@ -34,7 +33,6 @@ using ferry::errc;
 using enum support::order_of_work;
 namespace cuda = ferry::cuda;
 namespace ipc = ferry::ipc;
-using std::chrono::milliseconds;
 
 /// An exportable pool, and a back end that shares it. Its memory is freed on a stream that outlives it.
 struct shared_pool {
@@ -292,38 +290,7 @@ TEST_CASE("ipc pool: memory released by its exporter stays valid for its importe
     CHECK(alive.expired());
 }
 
-TEST_CASE("ipc pool: the frames of a server arrive with the pool's file, on every GPU") {
-    auto const p = make_shared_pool();
-    if (p == nullptr) return;
-    own_server here;
-    auto& server = here.server;
-    auto const one = p->make({64}), two = p->make({64}, {}, 7);
-    auto const first = p->share(one), second = p->share(two);
-    int const file = p->file.get();
-    for (auto const device : devices_to_open_on()) {
-        CAPTURE(device);
-        importer other;
-        here.enable_access(other);
-        std::int64_t seen = 0;
-        for (int i = 0; i < 6; ++i) {
-            bool const is_first = i % 2 == 0;
-            auto const n =
-                server.publish("frame", is_first ? 1 : 2, text(is_first ? first : second), std::span{&file, 1});
-            auto const got = other.tell(order_of_work::next, as_payload({seen, device}));
-            REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
-            seen = words(got).at(0);
-            CHECK(seen == static_cast<std::int64_t>(n));
-            CHECK(numbers(other.tell(elements)) == counted(is_first ? 0 : 7, 64));
-            REQUIRE(other.tell(acknowledge).code == errc::ok);
-            // The other buffer may be written when no process reads it.
-            for (int wait = 0; wait < 1000 && !server.is_reusable(is_first ? 2 : 1); ++wait)
-                server.poll(milliseconds{5});
-        }
-    }
-    CHECK(server.close());
-}
-
-TEST_CASE("ipc pool: frames in memory of pools and of cudaMalloc arrive without /dev/shm") {
+TEST_CASE("ipc pool: memory of pools and of cudaMalloc is attached without /dev/shm") {
     auto const p = make_shared_pool();
     support::hidden_shm const hidden;
     if (p == nullptr || !hidden) {
@@ -339,24 +306,17 @@ TEST_CASE("ipc pool: frames in memory of pools and of cudaMalloc arrive without 
     shared.push_back(ipc::share(one, options, p->back_end));
     shared.push_back(ipc::share(two, options, p->back_end));
     std::vector<int> const files[] = {{p->file.get(), shared[0].file()}, shared[1].files()};
-    own_server here;
-    {
-        importer other;
-        here.enable_access(other);
-        for (std::size_t i = 0; i < 2; ++i) {
-            auto const n = here.server.publish("frame", i + 1, text(shared[i]), files[i]);
-            auto const got = other.tell(order_of_work::next, as_payload({static_cast<std::int64_t>(n) - 1, -1}));
-            REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
-            CHECK(shared[i].readers() == 1);
-            CHECK(numbers(other.tell(elements)) == counted(i == 0 ? 0 : 7, 64));
-            REQUIRE(other.tell(acknowledge).code == errc::ok);
-            CHECK(shared[i].wait_for_readers(support::patience));
-        }
-        shared.clear();
-        static_cast<void>(other.usage());  // unmaps what no tensor uses
-        CHECK(session.collect(support::patience) == 0);
+    importer other;
+    for (std::size_t i = 0; i < 2; ++i) {
+        auto const attached = other.attach_files(text(shared[i]), -1, files[i]);
+        REQUIRE_MESSAGE(attached.code == errc::ok, text_of(attached));
+        CHECK(shared[i].readers() == 1);
+        CHECK(numbers(other.tell(elements)) == counted(i == 0 ? 0 : 7, 64));
+        CHECK(shared[i].wait_for_readers(support::patience));
     }
-    CHECK(here.server.close());
+    shared.clear();
+    static_cast<void>(other.usage());  // unmaps what no tensor uses
+    CHECK(session.collect(support::patience) == 0);
 }
 
 TEST_CASE(
@@ -422,7 +382,7 @@ TEST_CASE(
             std::find(is_needed.begin() + static_cast<std::ptrdiff_t>(i), is_needed.end(), true) == is_needed.end());
     }
     attach_with(files, true);
-    std::ranges::replace(files, -1, first->file.get());  // as a server sends them
+    std::ranges::replace(files, -1, first->file.get());  // the file of another memory is ignored
     attach_with(files, true);
     for (std::int32_t device = 0; device < gpus(); ++device) {  // memory of pools stays where it is
         auto const on = [](std::int32_t id) { return "cuda:" + std::to_string(id) + ' '; };

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ferry/cuda/ipc.hpp>
-#include <ferry/ipc/server.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/wire/binary.hpp>
 #include <gpu/importer.hpp>
@@ -10,15 +9,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 namespace support {
 
@@ -97,29 +92,6 @@ struct arrangement {
     auto const* const p = reinterpret_cast<std::byte const*>(all.begin());
     return {p, p + all.size() * sizeof(std::int64_t)};
 }
-
-/// A server with its own folder and thread.
-class own_server {
-    struct folder {
-        std::string path = "/tmp/ferry-gpu-XXXXXX";
-        folder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
-        folder(folder const&) = delete;
-        folder& operator=(folder const&) = delete;
-        ~folder() { ::rmdir(path.c_str()); }
-    };
-    folder folder_;
-    std::string const path_ = folder_.path + "/socket";
-
-   public:
-    ferry::ipc::server server;
-
-    explicit own_server(ferry::ipc::server_options const& options = {}) : server{path_, options} { server.start(); }
-    void enable_access(importer& other) const {
-        auto const* const p = reinterpret_cast<std::byte const*>(path_.data());
-        auto const heard = other.tell(order_of_work::subscribe, {p, path_.size()});
-        REQUIRE_MESSAGE(heard.code == ferry::errc::ok, text_of(heard));
-    }
-};
 
 }  // namespace support
 

@@ -79,11 +79,7 @@ using ferry::detail::fail;
 /// \param number  value of errno
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
     auto const code = detail::code_of(number, errc::argument);
-    char const* const cure = number == EMFILE || number == ENFILE ? ": close descriptors, or raise `ulimit -n`"
-                             : code == errc::permission           ? ": ask as the user that exports, or be let in by it"
-                             : code == errc::exporter_gone        ? ": no exporter serves there; start it again"
-                             : code == errc::unsupported_platform ? ": Linux 5.3 or later is needed"
-                                                                  : "";
+    char const* const cure = number == EMFILE || number == ENFILE ? ": close descriptors, or raise `ulimit -n`" : "";
     char text[128] = {};
     detail::fail(code, api, message{what} << ": " << ::strerror_r(number, text, sizeof text) << cure);
 }

@@ -24,7 +24,7 @@ enum class tag : std::uint16_t { origin = 1, memory, tensor, column, fields, chi
 inline constexpr std::uint32_t magic = 0x4459'5246;  // "FRYD"
 inline constexpr std::size_t header_size = 8, checksum_size = 4;
 
-inline void put(writer<>& out, node const& n, tag as) {
+inline void put(writer& out, node const& n, tag as) {
     out.put_record(as, [&](auto&) {
         out.put_record(tag::fields, n);
         for (auto const& child : n.children) put(out, child, tag::child);
@@ -32,7 +32,7 @@ inline void put(writer<>& out, node const& n, tag as) {
     });
 }
 
-[[nodiscard]] inline node take_node(reader<> in, int depth) {
+[[nodiscard]] inline node take_node(reader in, int depth) {
     if (depth > max_depth) in.refuse(": the column is deeper than ", max_depth, " nodes");  // mutant: wire_depth
     node n;
     bool has_fields = false;
@@ -52,7 +52,7 @@ inline void put(writer<>& out, node const& n, tag as) {
     return n;
 }
 
-[[nodiscard]] inline descriptor take_records(reader<> in, descriptor d) {
+[[nodiscard]] inline descriptor take_records(reader in, descriptor d) {
     bool has_origin = false, has_root = false;
     while (!in.is_empty()) {
         auto [what, payload] = in.take_record();

@@ -1,23 +1,21 @@
 // Device memory between two processes: ready and done events, owners that outlive their share, stale handles.
 #include <ferry/ipc.hpp>
-#include <ferry/ipc/socket.hpp>
 #include <ferry/wire/binary.hpp>
 
 #include <support/fails.hpp>
 #include <support/importer.hpp>
 #include <support/ipc.hpp>
 #include <support/own_shm.hpp>
+#include <support/pass_file.hpp>
 #include <support/patience.hpp>
 #include <support/sim_ipc.hpp>
 
 #include <doctest/doctest.h>
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -112,10 +110,8 @@ TEST_CASE("memory of a device is shared without /dev/shm, with a file descriptor
         auto const mine = sim.make_stream(device_type::cuda);
         session own;
         auto const d = parent.receive();  // after the file
-        std::array<std::byte, 1> byte{};
-        auto const came = ferry::ipc::socket::receive(theirs.get(), byte, true);
-        if (came.fds.size() != 1) return 2;
-        int const file = came.fds[0].get();
+        ferry::ipc::unique_fd const passed{support::receive_file(theirs.get())};
+        int const file = passed.get();
         support::fails(errc::permission, [&] { static_cast<void>(attach(d, {.session = &own}, b)); });
         {
             auto const a = attach(d, {.session = &own, .stream = mine, .files = {&file, 1}}, b);
@@ -143,8 +139,7 @@ TEST_CASE("memory of a device is shared without /dev/shm, with a file descriptor
     int const file = s.file();
     support::fails(errc::same_process,
                    [&] { static_cast<void>(attach(s.descriptor(), {.session = &other, .files = {&file, 1}}, b)); });
-    ferry::ipc::unique_fd const sent[] = {ferry::ipc::unique_fd{::fcntl(file, F_DUPFD_CLOEXEC, 0)}};
-    REQUIRE(ferry::ipc::socket::send(ours.get(), std::array{std::byte{0}}, sent) == 0);
+    REQUIRE(support::send_file(ours.get(), file));
     child.talk().send(s.descriptor());
     child.talk().hear('a');
     CHECK(s.readers() == 1);

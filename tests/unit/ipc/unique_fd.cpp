@@ -7,25 +7,25 @@
 
 using ferry::errc;
 
-TEST_CASE("each value of errno becomes an error code, with a fix in the message") {
+TEST_CASE("each value of errno becomes an error code, and the message names the call") {
     struct {
         errc code;
         int number;
-        char const* cure;
+        char const* text;
     } const known[] = {
-        {errc::permission, EACCES, "let in"},
-        {errc::permission, EPERM, "let in"},
-        {errc::exporter_gone, ENOENT, "start"},
-        {errc::exporter_gone, ECONNREFUSED, "start"},
-        {errc::exporter_gone, EPIPE, "start"},
+        {errc::permission, EACCES, "Permission denied"},
+        {errc::permission, EPERM, "not permitted"},
+        {errc::exporter_gone, ENOENT, "No such file"},
+        {errc::exporter_gone, ECONNREFUSED, "refused"},
+        {errc::exporter_gone, EPIPE, "Broken pipe"},
         {errc::out_of_memory, EMFILE, "ulimit"},
         {errc::out_of_memory, ENFILE, "ulimit"},
-        {errc::out_of_memory, ENOMEM, "here"},
-        {errc::unsupported_platform, ENOSYS, "Linux"},
-        {errc::unsupported_platform, EOPNOTSUPP, "Linux"},
-        {errc::argument, EINVAL, "here"},
+        {errc::out_of_memory, ENOMEM, "memory"},
+        {errc::unsupported_platform, ENOSYS, "not implemented"},
+        {errc::unsupported_platform, EOPNOTSUPP, "not supported"},
+        {errc::argument, EINVAL, "Invalid argument"},
     };
     for (auto const& k : known)
-        support::fails(k.code, [&] { ferry::ipc::fail_system("ferry::ipc::here", "pidfd_open", k.number); },
-                       {"pidfd_open", k.cure});
+        support::fails(k.code, [&] { ferry::ipc::fail_system("ferry::ipc::here", "memfd_create", k.number); },
+                       {"memfd_create", k.text});
 }

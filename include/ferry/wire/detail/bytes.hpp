@@ -19,13 +19,6 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
 
-/// The format of descriptors: the type of the length before a text or list (before bytes it always has 4 bytes), and
-/// the fix in error messages. A format may also limit the size of a text, by `max_text`.
-struct descriptor_format {
-    using length = std::uint32_t;
-    static constexpr char const* cure = ": get a new descriptor from the exporter";
-};
-
 /// Converts the bytes of a number between the order in memory and little-endian order.
 template <std::size_t Size>
 [[nodiscard]] constexpr std::array<std::byte, Size> little_endian(std::array<std::byte, Size> number) noexcept {
@@ -34,7 +27,6 @@ template <std::size_t Size>
 }
 
 /// Appends values to bytes: numbers, texts, lists, structs with `fields`, and functions that append more.
-template <class Format = descriptor_format>
 class writer {
    public:
     explicit writer(caller const& by) : by_{by} { bytes_.reserve(256); }
@@ -51,15 +43,15 @@ class writer {
         } else if constexpr (std::same_as<T, uuid>) {
             put_raw(std::as_bytes(std::span{value}));
         } else if constexpr (std::same_as<T, std::string>) {
-            put_size<typename Format::length>(value.size()), put_raw(std::as_bytes(std::span{value}));
+            put_size(value.size()), put_raw(std::as_bytes(std::span{value}));
         } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
-            put_size<std::uint32_t>(value.size()), put_raw(value);
+            put_size(value.size()), put_raw(value);
         } else if constexpr (std::invocable<T const&, writer&>) {
             value(*this);
         } else if constexpr (requires { T::fields(value, *this); }) {
             T::fields(value, *this);
         } else {
-            put_size<typename Format::length>(value.size());
+            put_size(value.size());
             for (auto const& item : value) put(item);
         }
     }
@@ -81,15 +73,12 @@ class writer {
 
    private:
     FERRY_NOINLINE void put_raw(std::span<std::byte const> raw) { bytes_.insert(bytes_.end(), raw.begin(), raw.end()); }
-    template <class Length>
     void put_size(std::size_t n) {
-        if (!std::in_range<Length>(n)) refuse_length(n);
-        put(static_cast<Length>(n));
+        if (!std::in_range<std::uint32_t>(n)) refuse_length(n);
+        put(static_cast<std::uint32_t>(n));
     }
     FERRY_COLD void refuse_length(std::uint64_t n) const {
-        by_.refuse("a list or record has ", n,
-                   " bytes or items, expected at most the maximum of its length field: "
-                   "shorten it");
+        by_.refuse("a list or record has ", n, " bytes or items, expected at most 2^32 - 1: shorten it");
     }
 
     caller by_;
@@ -98,7 +87,6 @@ class writer {
 
 /// Reads values from the front of bytes. Reading beyond the end is an error. After an error, the reader is at the end,
 /// and returns zeros and empty values.
-template <class Format = descriptor_format>
 class reader {
    public:
     reader(std::span<std::byte const> all, caller const& by, std::size_t at = 0) noexcept
@@ -107,16 +95,10 @@ class reader {
     [[nodiscard]] bool is_empty() const noexcept { return at_ == bytes_.size(); }
 
     void operator()(key k, auto&& value) { what_ = k.name, take(value); }
-    void operator()(auto&... values) { (take(values), ...); }
 
     template <class T>
     void take(T& value) {
-        if constexpr (std::same_as<T, bool>) {
-            std::uint8_t number = 0;
-            take(number);
-            if (number > 1) refuse(": a bool is ", number, ", expected 0 or 1");
-            value = number == 1;
-        } else if constexpr (std::integral<T> || std::is_enum_v<T>) {
+        if constexpr (std::integral<T> || std::is_enum_v<T>) {
             std::array<std::byte, sizeof(T)> number{};
             if (auto const raw = take_raw(sizeof(T)); !raw.empty()) std::memcpy(number.data(), raw.data(), sizeof(T));
             value = std::bit_cast<T>(little_endian(number));
@@ -124,13 +106,10 @@ class reader {
         } else if constexpr (std::same_as<T, uuid>) {
             for (auto& byte : value) take(byte);
         } else if constexpr (std::same_as<T, std::string>) {
-            auto const raw = take_raw(take_count<typename Format::length>(1));
-            if constexpr (requires { Format::max_text; })
-                if (raw.size() > Format::max_text)
-                    refuse(": a text has ", raw.size(), " bytes, expected at most ", Format::max_text);
+            auto const raw = take_raw(take_count(1));
             value.assign(reinterpret_cast<char const*>(raw.data()), raw.size());
         } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
-            auto const raw = take_raw(take_count<std::uint32_t>(1));
+            auto const raw = take_raw(take_count(1));
             value.assign(raw.begin(), raw.end());
         } else if constexpr (std::invocable<T&, reader&>) {
             value(*this);
@@ -140,7 +119,7 @@ class reader {
             using item = typename T::value_type;
             std::size_t least = sizeof(item);
             if constexpr (requires { item::least_size; }) least = item::least_size;
-            value.resize(take_count<typename Format::length>(least));
+            value.resize(take_count(least));
             for (auto& each : value) take(each);
         }
     }
@@ -148,30 +127,29 @@ class reader {
     [[nodiscard]] std::pair<std::uint16_t, reader> take_record() {
         std::uint16_t tag = 0;
         what_ = "a record", take(tag);
-        auto const length = take_count<std::uint32_t>(1);
+        auto const length = take_count(1);
         at_ += length;
         return {tag, reader{bytes_.first(at_), by_, at_ - length}};
     }
 
     template <class... Parts>
     FERRY_COLD void refuse(Parts const&... parts) {
-        by_.refuse("at byte ", at_, parts..., Format::cure);
+        by_.refuse("at byte ", at_, parts..., ": get a new descriptor from the exporter");
         at_ = bytes_.size();
     }
 
    private:
     [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
     /// Reads a number of items of at least `size` bytes, which the remaining bytes limit: it is safe to allocate them.
-    template <class Length>
     [[nodiscard]] std::size_t take_count(std::size_t size) {
-        Length count = 0;
+        std::uint32_t count = 0;
         take(count);
         if (count <= left() / size) return count;  // mutant: wire_count
         refuse(": truncated: ", what_, " has ", count, " items of ", size, " bytes, and ", left(), " bytes are left");
         return 0;
     }
     [[nodiscard]] std::span<std::byte const> take_raw(std::size_t size) {
-        if (size > left()) {  // mutant: ipc_message_bounds
+        if (size > left()) {  // mutant: wire_bounds
             refuse(": truncated: ", what_, " needs ", size, " bytes, and ", left(), " are left");
             return {};
         }

@@ -10,7 +10,6 @@
 #include <ferry/adapters/std.hpp>
 #include <ferry/conformance.hpp>
 #include <ferry/ipc.hpp>
-#include <ferry/ipc/server.hpp>
 
 #include <memory>
 
