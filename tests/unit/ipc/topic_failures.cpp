@@ -5,6 +5,7 @@
 
 #include <support/allocation_failure.hpp>
 #include <support/ipc.hpp>
+#include <support/process.hpp>
 #include <support/topic.hpp>
 
 #include <doctest/doctest.h>
@@ -17,6 +18,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <functional>
@@ -34,6 +36,7 @@ namespace {
 
 /// Counts the system calls of this thread that topics make, and makes one of them fail.
 thread_local int calls = 0, failing_call = 0;
+thread_local bool is_killed_by_it = false;
 /// Called after the read of a file with this number, if it is set.
 thread_local int reads = 0, watched_read = 0;
 std::function<void()> at_watched_read;
@@ -41,6 +44,7 @@ std::function<void()> at_watched_read;
 template <class... T>
 long call_or_fail(long number, T... arguments) {
     if (failing_call != 0 && ++calls == failing_call) {
+        if (is_killed_by_it) ::raise(SIGKILL);
         errno = ENOSPC;
         return -1;
     }
@@ -103,6 +107,25 @@ int for_each_failing_call(F f) {
             CHECK_FALSE(has_failed);
             return n - 1;
         }
+        REQUIRE(n < 1000);
+    }
+}
+
+/// Runs `f` in other processes, which are killed before their n-th system call, for n = 1, 2, 3, …, until one makes
+/// fewer. Calls `after(n)` after each kill.
+template <class F, class After>
+int for_each_kill(F f, After after) {
+    for (int n = 1;; ++n) {
+        support::process other{[&](support::talk const&) {
+            calls = 0, failing_call = n, is_killed_by_it = true;
+            f();
+            return 0;
+        }};
+        int const status = other.wait();
+        CAPTURE(n);
+        if (status == 0) return n - 1;
+        REQUIRE(status == -SIGKILL);
+        after(n);
         REQUIRE(n < 1000);
     }
 }
@@ -257,4 +280,41 @@ TEST_CASE("topic: a frame is whole, whatever the publisher does between two read
     }
     watched_read = 0;
     CHECK(frames > 3);
+}
+
+TEST_CASE("topic: killed before any system call, a publisher leaves whole frames, and a name for the next") {
+    own_directory const here;
+    std::uint64_t seen = 0;
+    ipc::subscriber left{"camera", here};
+    auto const publish_three = [&] {
+        ipc::publisher camera{"camera", support::slots(2), here};
+        for (int i = 0; i < 3; ++i) support::publish(camera);
+    };
+    int const kills = for_each_kill(publish_three, [&](int) {
+        CHECK_FALSE(left.next(0ms));  // the memory has gone with the publisher
+        ipc::publisher next{"camera", support::slots(2), here};
+        auto const n = support::publish(next);
+        auto const f = left.next(support::patience);
+        REQUIRE(f);
+        CHECK(f->generation == n);
+        CHECK(n > seen);
+        CHECK(support::is_whole(f->value, n));
+        seen = n;
+    });
+    CHECK(kills > 20);
+    CHECK(works(here));
+}
+
+TEST_CASE("topic: killed before any system call, a subscriber leaves the slots to the publisher") {
+    own_directory const here;
+    ipc::publisher camera{"camera", support::slots(2), here};
+    support::publish(camera);
+    auto const read = [&] {
+        ipc::subscriber left{"camera", here};
+        auto const f = left.next(support::patience);
+        if (!f || !support::is_whole(f->value, f->generation)) ::_exit(1);
+    };
+    int const kills = for_each_kill(read, [&](int) { support::publish(camera); });
+    CHECK(kills > 5);
+    CHECK(camera[0].readers() + camera[1].readers() == 0);
 }
