@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import random
 import threading
 import weakref
 
@@ -300,6 +301,43 @@ def test_chunks_of_every_type_are_concatenated(how):
             for part in parts:
                 assert out[begin : begin + len(part)].equals(part)
                 begin += len(part)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_chunks_with_different_dictionaries_are_joined_as_pyarrow_unifies_them(seed):
+    r = random.Random(seed)
+    for type_ in (pa.string(), pa.large_binary(), pa.int32(), pa.uint64(), pa.float64(), pa.date32(), pa.timestamp("us"), pa.binary(5)):
+        for ordered in (False, True):
+            values = [trees.value(type_, i) for i in range(30)]
+            chunks = []
+            for _ in range(r.randrange(2, 9)):
+                dictionary = pa.array(r.sample(values, r.randrange(1, 12)), type_)
+                indices = [r.choice([None, r.randrange(len(dictionary))]) for _ in range(r.randrange(8))]
+                chunks.append(pa.DictionaryArray.from_arrays(pa.array(indices, pa.int16()), dictionary, ordered=ordered))
+            chunked = pa.chunked_array([*chunks, chunks[0][:1]])
+            c = mt.Column.from_arrow(chunked)
+            c.validate(full=True)
+            out, expected = back(c), chunked.unify_dictionaries().combine_chunks()
+            assert out.to_pylist() == chunked.to_pylist()
+            assert out.dictionary.equals(expected.dictionary) and out.indices.equals(expected.indices)
+
+
+def test_nulls_and_nested_values_of_dictionaries_are_joined():
+    """pyarrow unifies neither."""
+    for values in (["a", None, "b"], [["x"], [], None], [{"k": 1, "l": None}, {"k": None, "l": "y"}, None]):
+        one = pa.array(values)
+        two = pa.array([values[2], values[0]], one.type)
+        chunks = [pa.DictionaryArray.from_arrays(pa.array([2, 1, None, 0], pa.int8()), one), pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), two)]
+        c = mt.Column.from_arrow(pa.chunked_array(chunks))
+        assert c.dictionary.length == 3 and back(c).to_pylist() == [values[2], values[1], None, values[0], values[0], values[2]]
+
+
+def test_many_chunks_with_mostly_equal_dictionaries_are_joined():
+    words = [f"word {i}" for i in range(20)]
+    chunks = [pa.DictionaryArray.from_arrays(pa.array([i % 20, 0], pa.int8()), words[i % 7 :] + words[: i % 7]) for i in range(1600)]
+    chunked = pa.chunked_array(chunks)
+    c = mt.Column.from_arrow(chunked)
+    assert c.dictionary.length == 20 and back(c).to_pylist() == chunked.to_pylist()
 
 
 def test_a_stream_whose_producer_needs_the_gil_on_another_thread_can_be_read():

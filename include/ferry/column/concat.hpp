@@ -66,15 +66,20 @@ template <memory_space Space = host_space>
 }
 
 /// Concatenates chunks into one column, with the layout of `compact`. A single chunk is returned unchanged. Names and
-/// metadata are those of the first chunk; the column is nullable if a chunk is. Equal dictionaries are merged;
-/// different ones are concatenated, so that values may repeat. Data buffers of views and runs are not merged.
+/// metadata are those of the first chunk; the column is nullable if a chunk is. Data buffers of views and runs are not
+/// merged.
+///
+/// Equal dictionaries are shared. Different ones are merged in linear time: the dictionary has their distinct values in
+/// the order of the chunks, and the indices refer to it. Values are equal if their bytes are, or if both are null. The
+/// merged dictionary is ordered if all dictionaries are, and are the beginning of it.
 ///
 /// \param chunks  columns of one type in host memory
 /// \param space   memory space that the host can write
 /// \param where   source location of the caller
 /// \return        column; `try_concat` returns the column or the error
-/// \throws error           errc::argument: no chunk, or chunks of different types;  overflow: offsets, indices or run
-///                         ends exceed their type;  as compact
+/// \throws error           errc::argument: no chunk, or chunks of different types;  overflow: offsets or run ends
+/// exceed
+///                         their type, or indices, for which the message names the wider type;  as compact
 /// \throws std::bad_alloc  when an allocation fails
 template <memory_space Space = host_space>
 [[nodiscard]] column concat(std::span<column const> chunks, Space space = {},

@@ -10,7 +10,11 @@
 
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <iterator>
 #include <memory>
+#include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,34 +159,175 @@ column dictionary_of(std::vector<std::int8_t> const& indices, std::vector<std::i
 
 }  // namespace
 
-TEST_CASE("equal dictionaries are merged, others appended, and index types too small for them are refused") {
+TEST_CASE("joined dictionaries have distinct values; equal ones are shared") {
     column const equal[] = {dictionary_of({0, 1}, {5, 6}), dictionary_of({1}, {5, 6})};
     auto const one = ferry::concat(equal);
-    CHECK(one.dictionary().length() == 2);
+    CHECK(support::shown(one.dictionary()) == std::vector<std::string>{"05000000", "06000000"});
     CHECK((one.view().flags() & 1) == 1);
-    column const two[] = {equal[0], dictionary_of({2, 0}, {7, 8, 9}), equal[1]};
+    column const two[] = {equal[0], dictionary_of({2, 0, 1}, {7, 5, 9}), equal[1]};
     auto const joined = ferry::concat(two);
-    CHECK(joined.dictionary().length() == 5);
-    CHECK((joined.view().flags() & 1) == 0);  // the joined dictionary is not ordered
+    CHECK(support::shown(joined.dictionary()) ==
+          std::vector<std::string>{"05000000", "06000000", "07000000", "09000000"});
     CHECK(support::shown(joined.view()) ==
-          std::vector<std::string>{"#05000000", "#06000000", "#09000000", "#07000000", "#06000000"});
-    column const many[] = {equal[0], dictionary_of({0}, std::vector<std::int32_t>(127, 4))};
-    fails(errc::overflow, [&] { static_cast<void>(ferry::concat(many)); }, {"column: ", "127"});
-    column const fits[] = {equal[0], dictionary_of({125}, std::vector<std::int32_t>(126, 4))};
-    CHECK(ferry::concat(fits).dictionary().length() == 128);
-    column const wrong[] = {equal[0], dictionary_of({3}, {7, 8, 9})};
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(wrong)); }, {"index 3", "3 items"});
-    column const negative[] = {equal[0], dictionary_of({-1}, {7, 8, 9})};
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(negative)); });
+          std::vector<std::string>{"#05000000", "#06000000", "#09000000", "#07000000", "#05000000", "#06000000"});
+    column const repeated[] = {dictionary_of({1, 2}, {4, 4, 8}), dictionary_of({0}, {8})};
+    CHECK(ferry::concat(repeated).dictionary().length() == 2);
+    column const twice[] = {dictionary_of({1, 2}, {4, 4, 8}), dictionary_of({0}, {4, 4, 8})};
+    CHECK(ferry::concat(twice).dictionary().length() == 3);  // as they are
+    column const empty[] = {dictionary_of({}, {}), dictionary_of({0}, {8}), dictionary_of({}, {9})};
+    CHECK(support::shown(ferry::concat(empty).dictionary()) == std::vector<std::string>{"08000000", "09000000"});
 }
 
-TEST_CASE("each dictionary is read once, for any number of comparisons") {
+TEST_CASE("a joined dictionary is ordered if all dictionaries are the beginning of one") {
+    auto const ordered = [](std::vector<std::int32_t> const& a, std::vector<std::int32_t> const& b) {
+        column const chunks[] = {dictionary_of({0}, a), dictionary_of({0}, b)};
+        auto const joined = ferry::concat(chunks);
+        return (joined.view().flags() & 1) == 1;
+    };
+    CHECK(ordered({5, 6}, {5, 6}));
+    CHECK(ordered({5, 6}, {5, 6, 7}));
+    CHECK(ordered({5, 6, 7}, {5, 6}));
+    CHECK(!ordered({5, 6}, {5, 7}));
+    CHECK(!ordered({5, 6}, {6, 5}));
+}
+
+TEST_CASE("indices that are too narrow for the distinct values are an error that names the type to use") {
+    std::vector<std::int32_t> low(100), high(100);
+    std::iota(low.begin(), low.end(), 0);
+    std::iota(high.begin(), high.end(), 27);
+    column const all[] = {dictionary_of({99}, low), dictionary_of({99}, high), dictionary_of({0}, {0})};
+    CHECK(ferry::concat(all).dictionary().length() == 127);
+    high.push_back(127);
+    high.push_back(128);
+    column const many[] = {all[0], dictionary_of({0}, high)};
+    fails(errc::overflow, [&] { static_cast<void>(ferry::concat(many)); },
+          {"column: ", "129 distinct values", "int8", "use int16 indices"});
+    high.pop_back();
+    column const fits[] = {all[0], dictionary_of({100}, high)};
+    CHECK(ferry::concat(fits).dictionary().length() == 128);
+    auto const chunk = [](char const* format, std::int32_t first) {
+        auto owner = std::make_shared<std::vector<std::int32_t>>(40'000);
+        std::iota(owner->begin(), owner->end(), first);
+        column_buffer const values[] = {{}, {owner->data(), 160'000}};
+        ferry::column_parts const dictionary{.format = "i", .length = 40'000, .buffers = values};
+        column_buffer const none[] = {{}, {}};
+        return ferry::make_column({.format = format, .buffers = none, .dictionary = &dictionary}, owner);
+    };
+    auto const joined = [&](char const* format) {
+        column const chunks[] = {chunk(format, 0), chunk(format, 30'000)};
+        return ferry::concat(chunks).dictionary().length();
+    };
+    CHECK(joined("i") == 70'000);
+    CHECK(joined("L") == 70'000);
+    fails(errc::overflow, [&] { static_cast<void>(joined("s")); }, {"70000 distinct values", "int16", "use int32"});
+    fails(errc::overflow, [&] { static_cast<void>(joined("C")); }, {"70000 distinct values", "uint8", "use uint32"});
+}
+
+TEST_CASE("indices outside of a dictionary are an error when dictionaries are joined") {
+    auto const first = dictionary_of({0, 1}, {5, 6});
+    column const wrong[] = {first, dictionary_of({3}, {7, 8, 9})};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(wrong)); }, {"index 3", "3 items"});
+    column const negative[] = {first, dictionary_of({-1}, {7, 8, 9})};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(negative)); });
+    std::int32_t const ends[] = {0, 9};
+    std::int8_t const index = 0;
+    column_buffer const text[] = {{}, {ends, 8}, {"abc", 3}}, indices[] = {{}, {&index, 1}};
+    ferry::column_parts const words{.format = "u", .length = 1, .buffers = text};
+    auto const invalid =
+        ferry::make_column({.format = "c", .length = 1, .buffers = indices, .dictionary = &words}, nullptr);
+    std::int32_t const good_ends[] = {0, 3};
+    column_buffer const good_text[] = {{}, {good_ends, 8}, {"abc", 3}};
+    ferry::column_parts const good_words{.format = "u", .length = 1, .buffers = good_text};
+    column const chunks[] = {
+        ferry::make_column({.format = "c", .length = 1, .buffers = indices, .dictionary = &good_words}, nullptr),
+        invalid};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(chunks)); },
+          {"column<dictionary>: item 0: its offsets"});
+}
+
+namespace {
+
+/// The parts of a column, with another dictionary.
+struct parts_of {
+    std::deque<std::vector<ferry::column_parts>> children{};
+    [[nodiscard]] ferry::column_parts make(column_view c) {
+        auto& below = children.emplace_back();
+        for (int i = 0; i < c.child_count(); ++i) below.push_back(make(c.child(i)));
+        if (c.has_dictionary()) below.push_back(make(c.dictionary()));
+        return {.format = c.format(),
+                .name = c.name(),
+                .length = c.length(),
+                .offset = c.offset(),
+                .buffers = c.buffers(),
+                .children = {below.data(), static_cast<std::size_t>(c.child_count())},
+                .dictionary = c.has_dictionary() ? &below.back() : nullptr,
+                .flags = c.flags()};
+    }
+};
+
+/// The items, whether null by their index or by their value.
+std::vector<std::string> texts(column_view c) {
+    auto all = support::shown(c);
+    for (auto& text : all) std::erase(text, '#');
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("random dictionaries of every type are joined to distinct values") {
+    unsigned seed = 500'000;
+    for (auto const& format : every_format())
+        for (int turn = 0; turn < 12; ++turn) {
+            column_maker maker{++seed};
+            INFO(format, " seed ", seed);
+            auto const values = maker.make(format, 1 + maker.below(12), 3);
+            std::deque<std::vector<std::int16_t>> indices;
+            std::vector<column> chunks;
+            std::vector<std::string> expected;
+            std::set<std::string> distinct;
+            for (int k = 0; k < 4; ++k) {  // slices of the values, in this or in other memory
+                auto const begin = maker.below(values.length()), length = 1 + maker.below(values.length() - begin);
+                auto const part = values.slice(begin, length);
+                auto const dictionary = maker.below(2) == 0 ? part : ferry::compact(part.view());
+                auto& numbers = indices.emplace_back();
+                for (std::int64_t i = maker.below(6); i > 0; --i)
+                    numbers.push_back(static_cast<std::int16_t>(maker.below(length)));
+                column_buffer const items[] = {{}, {numbers.data(), static_cast<std::int64_t>(2 * numbers.size())}};
+                parts_of parts;
+                auto const below = parts.make(dictionary);
+                chunks.push_back(ferry::make_column({.format = "s",
+                                                     .length = static_cast<std::int64_t>(numbers.size()),
+                                                     .buffers = items,
+                                                     .dictionary = &below},
+                                                    std::make_shared<column>(dictionary)));
+                for (auto const& text : texts(chunks.back().view())) expected.push_back(text);
+                for (auto const& text : texts(dictionary.view())) distinct.insert(text);
+            }
+            auto const joined = ferry::concat(chunks);
+            REQUIRE(texts(joined.view()) == expected);
+            auto const made = joined.dictionary();
+            CHECK(made.length() >= static_cast<std::int64_t>(distinct.size()));
+            bool const is_one = made.length() == chunks[0].dictionary().length();  // perhaps of equal dictionaries
+            CHECK((is_one || made.length() == static_cast<std::int64_t>(distinct.size())));
+        }
+}
+
+TEST_CASE("each dictionary is read once, for any number of chunks") {
     auto const allocations = [](std::int32_t n) {
         std::vector<column> chunks;
-        for (std::int32_t i = 0; i < n; ++i) chunks.push_back(dictionary_of({0}, {i, 1000}));
-        return support::for_each_failing_allocation([&](int) { static_cast<void>(ferry::concat(chunks)); });
+        for (std::int32_t i = 0; i < n; ++i) chunks.push_back(dictionary_of({0}, {i % 100 == 0 ? i : 0, 1000}));
+        support::allocation_window const window;
+        static_cast<void>(ferry::concat(chunks));
+        return window.allocations();
     };
-    CHECK(allocations(32) < 3 * allocations(16));
+    auto const few = allocations(150), many = allocations(300);
+    CHECK(few > 150);
+    CHECK(many < 2.2 * few);
+}
+
+TEST_CASE("every allocation of a join of dictionaries may fail") {
+    column const chunks[] = {dictionary_of({0}, {1, 1000}), dictionary_of({1}, {2, 1000})};
+    CHECK(support::for_each_failing_allocation([&](int) { static_cast<void>(ferry::concat(chunks)); }) > 5);
 }
 
 TEST_CASE("dictionaries with the same bytes differ if they share buffers with other children") {

@@ -10,6 +10,7 @@
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/structure.hpp>
+#include <ferry/column/detail/value_key.hpp>
 #include <ferry/column/view.hpp>
 #include <ferry/space/buffer.hpp>
 
@@ -25,28 +26,13 @@
 #include <memory>  // shared ownership of the memory
 #include <source_location>
 #include <span>
+#include <string>  // the keys of dictionary values
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>  // as many nodes as the column has
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
-
-/// Whether two trees are equal except for names and metadata. `same(a, b)` compares buffers.
-template <class Same>
-[[nodiscard]] bool is_same_tree(column_node const& a, column_node const& b, Same same) {
-    auto const is_same = [&](column_node const& x, column_node const& y) { return is_same_tree(x, y, same); };
-    return a.format == b.format && a.length == b.length && a.offset == b.offset &&
-           std::ranges::equal(a.buffers, b.buffers, same) && std::ranges::equal(a.children, b.children, is_same) &&
-           (a.dictionary == nullptr) == (b.dictionary == nullptr) &&
-           (a.dictionary == nullptr || is_same(*a.dictionary, *b.dictionary));
-}
-/// Whether two compact columns have the same values.
-[[nodiscard]] inline bool has_same_values(column_view a, column_view b) {
-    return is_same_tree(a.node(), b.node(), [](column_buffer const& x, column_buffer const& y) {
-        return x.bytes == y.bytes &&
-               (x.bytes <= 0 || std::memcmp(x.data, y.data, static_cast<std::size_t>(x.bytes)) == 0);
-    });
-}
 
 /// One copy. The tree is walked twice, in the same order: the first walk checks the sources and computes the sizes, the
 /// second one writes. Another process may change the sources at any time; no access is out of range even then.
@@ -92,14 +78,21 @@ class compaction {
         std::int64_t done = 0;        // items of the pieces before it
         extent used{};                // of the child, or of the data
         std::vector<extent> parts{};  // of the children of a dense union, or of the data buffers of views
+        std::size_t dictionary = 0;   // in node::dictionaries
+    };
+    /// One of several dictionaries, and the index of each of its values in the merged one.
+    struct merged_dictionary {
+        column_view values{};
+        std::vector<std::int64_t> indices{};
     };
     struct node {
         column_path const* path = nullptr;
         column_view like{};  // the first chunk, which has the type and the names
         std::vector<piece> pieces{};
-        std::vector<node> children{};              // or the dictionary
-        std::vector<column_parts> parts{};         // of the children
-        std::span<column_buffer const> buffers{};  // written
+        std::vector<node> children{};                   // or the dictionary
+        std::vector<merged_dictionary> dictionaries{};  // empty: all chunks have equal ones
+        std::vector<column_parts> parts{};              // of the children
+        std::span<column_buffer const> buffers{};       // written
         std::int64_t length = 0, null_count = 0;
 
         [[nodiscard]] std::uintptr_t address(std::size_t buffer) const noexcept {
@@ -153,7 +146,7 @@ class compaction {
         switch (layout.buffer_count < 2 ? buffer_kind::validity : layout.buffers[1].kind) {
             case buffer_kind::data:
                 if (!first.has_dictionary()) add_items(n);
-                else if (add_indices(n)) flags &= ~abi::arrow_flag::dictionary_ordered;
+                else if (!add_indices(n)) flags &= ~abi::arrow_flag::dictionary_ordered;
                 break;
             case buffer_kind::offsets:
                 add_offsets(n, is_large);
@@ -271,6 +264,17 @@ class compaction {
                 f(i + std::countr_zero(nulls));
         }
     }
+    /// Clears the nulls of items of a fixed width, by stores: a memset of a variable width is a call for each null.
+    static void clear_nulls(node const& n, std::byte* to, std::int64_t width) noexcept {
+        auto const clear_all = [&]<class T>(T zero) { for_each_null(n, [&](std::int64_t i) { store(to, i, zero); }); };
+        switch (width) {
+            case 1: return clear_all(std::uint8_t{});
+            case 2: return clear_all(std::uint16_t{});
+            case 4: return clear_all(std::uint32_t{});
+            case 8: return clear_all(std::uint64_t{});
+            default: for_each_null(n, [&](std::int64_t i) { clear(to + i * width, width); });
+        }
+    }
     [[nodiscard]] static bitmap_view validity(column_view p) noexcept {
         return p.is_without_nulls() ? bitmap_view{nullptr, 0, p.length()} : p.validity();
     }
@@ -312,7 +316,7 @@ class compaction {
         for (auto const& p : n.pieces)
             if (bits == 1) copy_bits({data_of(p, 1), p.offset(), p.length()}, to, p.done);
             else copy(to + p.done * width, data_of(p, 1) + p.offset() * width, p.length() * width);
-        if (bits != 1) return for_each_null(n, [&](std::int64_t i) { clear(to + i * width, width); });
+        if (bits != 1) return clear_nulls(n, to, width);
         auto const* const valid = reinterpret_cast<std::byte const*>(n.validity(0, 0).data());
         for (std::int64_t i = 0; valid != nullptr && i < bytes; ++i) to[i] &= valid[i];
     }
@@ -540,16 +544,8 @@ class compaction {
             for (auto& p : n.pieces) {
                 if (p.length() == 0) continue;
                 auto const ends = child_of(p, 0);
-                auto const first_after = [&](std::int64_t item) {  // ends, in any order
-                    std::int64_t low = 0, high = ends.length();
-                    while (low < high) {
-                        auto const middle = low + (high - low) / 2;
-                        if (load_end(ends, middle) > item) high = middle;
-                        else low = middle + 1;
-                    }
-                    return low;
-                };
-                if (!is_writing_) p.used = {first_after(p.offset()), first_after(p.offset() + p.length() - 1) + 1};
+                if (!is_writing_)
+                    p.used = {find_run(ends, p.offset()), find_run(ends, p.offset() + p.length() - 1) + 1};
                 if (p.used.end > ends.length() || p.used.length() <= 0)
                     refuse(n, message{"its runs end before item "} << p.offset() + p.length());
                 require_at_most(n, p.done + p.length(), most_of(sizeof(T)), "items");
@@ -578,63 +574,90 @@ class compaction {
         });
     }
 
-    /// Merges equal dictionaries and appends the others, so that values may repeat.
-    /// \return  whether several dictionaries differ
+    /// Copies the indices, as those of the merged dictionary.
+    /// \return  whether the merged dictionary has the order of all dictionaries
     [[nodiscard]] bool add_indices(node& n) {
-        if (!is_writing_) find_dictionaries(n);
-        if (n.children[0].pieces.size() == 1) return add_items(n), false;
+        if (!is_writing_) merge_dictionaries(n);
+        if (n.dictionaries.empty()) return add_items(n), true;
         with_integer(n.like.type().id, [&]<class T>(T) {
             auto* const to = add_buffer(n, bytes_of(n, n.length, sizeof(T)), {});
             if (to == nullptr) return;
             for (auto const& p : n.pieces) {
                 auto const valid = n.validity(p.done, p.length());
+                auto const& indices = n.dictionaries[p.dictionary].indices;
                 for (std::int64_t k = 0; k < p.length(); ++k) {
-                    auto const index = load<T>(data_of(p, 1), p.offset() + k);
+                    auto const index = valid[k] ? load<T>(data_of(p, 1), p.offset() + k) : T{};
                     // Negative indices become large numbers.
-                    if (valid[k] && static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(p.used.end))
+                    if (valid[k] && static_cast<std::uint64_t>(index) >= indices.size())
                         refuse(n, message{"index "} << static_cast<std::int64_t>(index)
-                                                    << " is outside of its dictionary of " << p.used.end << " items");
-                    store(to, p.done + k, valid[k] ? shifted(index, p.used.at) : T{});
+                                                    << " is outside of its dictionary of "
+                                                    << std::uint64_t{indices.size()} << " items");
+                    store(to, p.done + k, valid[k] ? static_cast<T>(indices[static_cast<std::size_t>(index)]) : T{});
                 }
             }
         });
-        return true;
+        return std::ranges::all_of(n.dictionaries, [](merged_dictionary const& d) {
+            for (std::size_t i = 0; i < d.indices.size(); ++i)
+                if (d.indices[i] != static_cast<std::int64_t>(i)) return false;
+            return true;
+        });
     }
-    void find_dictionaries(node& n) const {
-        auto& distinct = n.children[0].pieces;
+    /// Selects the pieces of the merged dictionary: all of the first one if all are equal; otherwise, of each, the
+    /// values that those before it do not have. Each dictionary is read once.
+    void merge_dictionaries(node& n) const {
+        auto& pieces = n.children[0].pieces;
         n.children[0].like = dictionary_of(n.like);
-        std::vector<column> copies;
-        std::int64_t total = 0;
+        std::string key;
+        std::unordered_map<std::string, std::size_t> sources;
         for (auto& p : n.pieces) {
-            auto const d = dictionary_of(p);
-            auto const found = find_dictionary(distinct, copies, d);
-            if (found == distinct.size()) {
-                distinct.emplace_back(d).used.at = total;
-                if (!checked_add(total, d.length(), total))
-                    refuse(n, message{"its dictionaries overflow"}, errc::overflow);
-            }
-            p.used = {0, d.length(), distinct[found].used.at};
+            key.clear();
+            append_identity(key, dictionary_of(p).node());
+            auto const [known, is_new] = sources.try_emplace(key, n.dictionaries.size());
+            if (is_new) n.dictionaries.push_back({dictionary_of(p)});
+            p.dictionary = known->second;
         }
-        if (distinct.size() == 1) return;
-        auto const id = n.like.type().id;
-        auto const most = most_of(item_bits(n.like.type()) / 8);
-        bool const is_signed = with_integer(id, []<class T>(T) { return std::is_signed_v<T>; });
-        require_at_most(n, total - 1, is_signed || id == type_id::uint64 ? most : 2 * most + 1,
-                        "as the last index of all dictionaries");
+        std::unordered_map<std::string, std::int64_t> values;
+        auto const path = n.path->dictionary();
+        for (std::size_t k = 0; n.dictionaries.size() > 1 && k < n.dictionaries.size(); ++k) {
+            auto& [d, indices] = n.dictionaries[k];
+            std::int64_t begin = 0;  // of the values that are new
+            auto const add_new = [&](std::int64_t end) {
+                if (end > begin) pieces.emplace_back(column_view{d.node(), d.offset() + begin, end - begin});
+                begin = end + 1;
+            };
+            indices.reserve(static_cast<std::size_t>(d.length()));
+            for (std::int64_t i = 0; i < d.length(); ++i) {
+                key.clear();
+                append_key(key, d, i, {api_, where_, &path});
+                auto const [known, is_new] = values.try_emplace(key, static_cast<std::int64_t>(values.size()));
+                if (!is_new) add_new(i);
+                indices.push_back(known->second);
+            }
+            add_new(d.length());
+        }
+        auto const& first = n.dictionaries[0];
+        if (std::ranges::all_of(n.dictionaries, [&](auto const& d) { return d.indices == first.indices; })) {
+            pieces.assign(1, piece{first.values});
+            n.dictionaries.clear();
+            return;
+        }
+        require_indices(n, values.size());
     }
-    /// Returns the index of an equal dictionary in `distinct`, or its size. Each dictionary is copied once, for all
-    /// comparisons.
-    [[nodiscard]] std::size_t find_dictionary(std::vector<piece> const& distinct, std::vector<column>& copies,
-                                              column_view d) const {
-        for (std::size_t i = 0; i < distinct.size(); ++i)
-            if (is_same_tree(distinct[i].node(), d.node(), std::equal_to<>{})) return i;
-        if (distinct.empty()) return 0;
-        auto const compact = [&](column_view c) { return compaction{api_, where_}.run({&c, 1}, host_space{}); };
-        if (copies.empty()) copies.push_back(compact(distinct[0]));
-        copies.push_back(compact(d));
-        for (std::size_t i = 0; i < distinct.size(); ++i)
-            if (has_same_values(copies[i], copies.back())) return copies.pop_back(), i;
-        return distinct.size();
+    /// Fails unless the index type can number the values.
+    void require_indices(node const& n, std::size_t values) const {
+        constexpr char const* names[] = {"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"};
+        auto const fits = [&](std::size_t type) {  // numbered from int8 on
+            auto const bits = (std::size_t{8} << type / 2) - (type % 2 == 0);
+            return bits > 62 || values <= std::size_t{1} << bits;
+        };
+        auto const type = static_cast<std::size_t>(n.like.type().id) - static_cast<std::size_t>(type_id::int8);
+        auto wider = type;
+        while (!fits(wider)) wider += 2;
+        if (wider != type)
+            refuse(n,
+                   message{"its dictionaries have "} << std::uint64_t{values} << " distinct values, too many for "
+                                                     << names[type] << " indices: use " << names[wider] << " indices",
+                   errc::overflow);
     }
 
     char const* api_;
