@@ -402,3 +402,65 @@ TEST_CASE("topic: a publisher without a name sends its files, and its slots need
     camera.withdraw();  // no effect
     CHECK(publish(camera) == 6);
 }
+
+TEST_CASE("topic: what another process of the same user does delays or falsifies frames, and ends no process") {
+    own_directory const here;
+    ipc::publisher camera{"camera", slots(2), here};
+    publish(camera);
+    ipc::subscriber left{"camera", here};
+    CHECK(left.next(patience));
+    auto const open = [&](std::string const& path) {
+        ipc::unique_fd f{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
+        REQUIRE(f);
+        return f;
+    };
+    SUBCASE("it locks all names: a publisher is refused until it ends") {
+        {
+            auto const file = open(here.path() + "/.names");
+            struct flock all = {};
+            all.l_type = F_WRLCK;
+            REQUIRE(::fcntl(file.get(), F_OFD_SETLK, &all) == -1);  // but for the name that is owned
+            all.l_type = F_RDLCK, all.l_len = 1000;
+            REQUIRE(::fcntl(file.get(), F_OFD_SETLK, &all) == 0);
+        }
+        CHECK(publish(camera) == 2);
+    }
+    SUBCASE("it invents readers: begin returns at its limit") {
+        std::vector<ipc::unique_fd> files;
+        for (unsigned k = 0; k < 2; ++k) {
+            files.push_back(open("/dev/shm" + camera[k].descriptor().memories[0].name));
+            struct flock byte = {};
+            byte.l_type = F_RDLCK, byte.l_start = 227, byte.l_len = 1;
+            REQUIRE(::fcntl(files.back().get(), F_OFD_SETLK, &byte) == 0);
+        }
+        CHECK_FALSE(camera.begin(1ms));
+        files.clear();
+        CHECK(publish(camera) == 2);
+    }
+    SUBCASE("it removes the file: subscribers that have it continue, others wait for the next publisher") {
+        REQUIRE(::unlink((here.path() + "/camera").c_str()) == 0);
+        CHECK(publish(camera) == 2);
+        CHECK(left.next(patience)->generation == 2);
+        ipc::subscriber late{"camera", here};
+        CHECK_FALSE(late.next(0ms));
+    }
+    SUBCASE("it publishes another generation, which has no frame") {
+        auto const file = open(here.path() + "/camera");
+        std::uint64_t const latest = std::uint64_t{77} << 8 | 1;
+        REQUIRE(::pwrite(file.get(), &latest, sizeof latest, 16) == sizeof latest);
+        CHECK_FALSE(left.next(1ms));
+        CHECK(publish(camera) == 2);
+        CHECK(left.next(patience)->generation == 2);
+    }
+    SUBCASE("it sends a frame of the other slot, which is whole") {
+        publish(camera);
+        auto const file = open(here.path() + "/camera");
+        std::uint64_t word = 0;
+        REQUIRE(::pread(file.get(), &word, sizeof word, 16) == sizeof word);
+        std::uint64_t const first = std::uint64_t{1} << 8 | (1 - (word & 255));
+        REQUIRE(::pwrite(file.get(), &first, sizeof first, 16) == sizeof first);
+        ipc::subscriber late{"camera", here};
+        auto const f = late.next(0ms);
+        CHECK((f && is_whole(f->value, 1)));
+    }
+}
