@@ -41,9 +41,11 @@ function items(node, memories, first = 0, count = Number(node.length)) {
     const ends = format in ENDS_OF_TEXT ? numbers(ENDS_OF_TEXT[format], count && count + 1) : [];
     const values = format in NUMBERS ? numbers(NUMBERS[format], count) : [];
     assert(/^(\+s|[buU])$/.test(format) || format in NUMBERS, `the format ${format} is not supported`);
+    const words = node.dictionary && items(node.dictionary, memories); // then the values are indices
     return Array.from({ length: count }, (_, i) => {
         if (parts[0] && !bit(parts[0], begin + i)) return null; // without a validity buffer, there are no nulls
         if (format === "+s") return Object.fromEntries(children.map((c, k) => [c.name, columns[k][i]]));
+        if (words) return assert(values[i] in words, "an index is outside of its dictionary"), words[values[i]];
         if (format === "b") return bit(parts[1], begin + i) === 1;
         return format in NUMBERS ? values[i] : UTF8.decode(parts[2]?.subarray(Number(ends[i]), Number(ends[i + 1])));
     });

@@ -68,6 +68,47 @@ def test_a_table_with_nulls_is_read_by_javascript(begin):
         assert rows_read(part, node, NODE_READER) == part.to_pylist()
 
 
+def commands():
+    yield sys.executable, COLUMN_READER
+    if node := shutil.which("node"):
+        yield node, NODE_READER
+
+
+@pytest.mark.parametrize("begin", [0, 1, 9, 20])
+def test_the_values_of_dictionary_columns_are_read(begin):
+    n = 20
+    row = pa.StructArray.from_arrays([pa.array(["x", None, "z"])], ["a"], mask=pa.array([False, False, True]))
+    columns = {}
+    for index, dictionary in ((pa.int8(), pa.array(["a", "", "ü"])), (pa.uint64(), pa.array([7, None, 9])), (pa.int32(), row)):
+        numbers = pa.array([None if i % 4 == 1 else i % 3 for i in range(n)], index)
+        columns[str(index)] = pa.DictionaryArray.from_arrays(numbers, dictionary)
+    columns["nested"] = pa.StructArray.from_arrays([columns["int8"]], ["of"], mask=pa.array([i % 6 == 0 for i in range(n)]))
+    table = pa.record_batch(columns).slice(begin)
+    for command in commands():
+        assert rows_read(table, *command) == table.to_pylist()
+
+
+@pytest.mark.parametrize("column, format_", [
+    (pa.array([[1]]), "+l"), (pa.array([None]), "n"), (pa.array([b"x"]), "z"), (pa.array([0], pa.time32("s")), "tts"),
+    (pa.array(["x"], pa.string_view()), "vu"), (pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([[1]])), "+l"),
+    (pa.RunEndEncodedArray.from_arrays([1], [1]), "+r"),
+], ids=str)  # fmt: skip
+def test_a_column_of_a_format_that_a_reader_does_not_know_is_refused_by_name(column, format_):
+    with mt.ipc_share(mt.Column.from_arrow(pa.record_batch({"x": column}))) as shared:
+        for command in commands():
+            done = subprocess.run(command, input=shared.json(), capture_output=True, text=True, timeout=120)
+            assert done.returncode != 0 and f"the format {format_} is not supported" in done.stderr
+
+
+def test_an_index_outside_of_its_dictionary_is_refused():
+    for index in (-1, 2):
+        column = pa.DictionaryArray.from_arrays(pa.array([0, index], pa.int8()), pa.array(["a", "b"]), safe=False)
+        with mt.ipc_share(mt.Column.from_arrow(pa.record_batch({"x": column}))) as shared:
+            for command in commands():
+                done = subprocess.run(command, input=shared.json(), capture_output=True, text=True, timeout=120)
+                assert done.returncode != 0 and "an index is outside of its dictionary" in done.stderr
+
+
 @pytest.mark.parametrize("dtype", ["int32", "float64", "uint8"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_offset_and_strides_are_used_and_its_writes_are_visible(layout, dtype):
