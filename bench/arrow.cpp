@@ -67,6 +67,27 @@ BENCHMARK_CAPTURE(concat, i, "i", false)->Arg(1'000)->Arg(100'000);
 BENCHMARK_CAPTURE(concat, i_nulls, "i", true)->Arg(1'000)->Arg(100'000);
 BENCHMARK_CAPTURE(concat, u_nulls, "u", true)->Arg(1'000)->Arg(100'000);
 
+void concat_dictionaries(benchmark::State& state) {
+    auto const chunks = bench::dictionary_chunks();
+    for (auto _ : state) {
+        auto const c = ferry::concat(chunks);
+        benchmark::DoNotOptimize(&c);
+    }
+}
+BENCHMARK(concat_dictionaries);
+
+/// Imports a stream, and joins its chunks.
+void join_stream(benchmark::State& state) {
+    bench::two_row_batches batches;
+    for (auto _ : state) {
+        auto stream = batches.stream();
+        auto reader = ferry::from_arrow_stream(&stream);
+        auto const c = ferry::concat(ferry::read_all(reader));
+        benchmark::DoNotOptimize(&c);
+    }
+}
+BENCHMARK(join_stream);
+
 }  // namespace
 
 BENCHMARK_MAIN();

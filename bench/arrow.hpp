@@ -22,27 +22,28 @@ inline constexpr std::int64_t columns = 10;
 inline void release(ArrowArray* a) { a->release = nullptr; }
 inline void release(ArrowSchema* s) { s->release = nullptr; }
 
-/// A batch of ten columns of 1000 items, integers and strings by turns, of which the first is `column`.
+/// A batch of ten columns, integers and strings by turns, of which the first is `column`.
 class batch {
    public:
-    batch() {
+    explicit batch(std::int64_t rows = 1000) : rows_{rows} {
         for (std::int64_t i = 0; i < columns; ++i) {
             bool const is_text = i % 2 != 0;
             schemas_[i] = {is_text ? "u" : "i", "column", nullptr, 2, 0, nullptr, nullptr, release, nullptr};
-            arrays_[i] = {1000, -1, 0, is_text ? 3 : 2, 0, buffers_, nullptr, nullptr, release, nullptr};
+            arrays_[i] = {rows, -1, 0, is_text ? 3 : 2, 0, buffers_, nullptr, nullptr, release, nullptr};
             schema_pointers_[i] = &schemas_[i], array_pointers_[i] = &arrays_[i];
         }
     }
     [[nodiscard]] ArrowArray column() const { return arrays_[0]; }
     [[nodiscard]] ArrowSchema column_schema() const { return schemas_[0]; }
     [[nodiscard]] ArrowArray array() {
-        return {1000, 0, 0, 1, columns, &none_, array_pointers_, nullptr, release, nullptr};
+        return {rows_, 0, 0, 1, columns, &none_, array_pointers_, nullptr, release, nullptr};
     }
     [[nodiscard]] ArrowSchema schema() {
         return {"+s", "batch", nullptr, 0, columns, schema_pointers_, nullptr, release, nullptr};
     }
 
    private:
+    std::int64_t rows_;
     void const* none_ = nullptr;
     void const* buffers_[3] = {bits, values, values};
     ArrowSchema schemas_[columns];
@@ -63,6 +64,50 @@ void each(benchmark::State& state, F f) {
         benchmark::DoNotOptimize(&schema);
         f(array, schema);
     }
+}
+
+/// A stream of 16,000 batches of two rows, which is not released.
+class two_row_batches {
+   public:
+    [[nodiscard]] ArrowArrayStream stream() {
+        left_ = 16'000;
+        ArrowArrayStream s{};
+        s.get_schema = [](ArrowArrayStream* from, ArrowSchema* out) { return *out = of(from).batch_.schema(), 0; };
+        s.get_next = [](ArrowArrayStream* from, ArrowArray* out) {
+            auto& me = of(from);
+            return *out = me.left_-- > 0 ? me.batch_.array() : ArrowArray{}, 0;
+        };
+        s.get_last_error = [](ArrowArrayStream*) -> char const* { return nullptr; };
+        s.release = [](ArrowArrayStream* from) { from->release = nullptr; };
+        s.private_data = this;
+        return s;
+    }
+
+   private:
+    [[nodiscard]] static two_row_batches& of(ArrowArrayStream* s) {
+        return *static_cast<two_row_batches*>(s->private_data);
+    }
+
+    batch batch_{2};
+    std::int64_t left_ = 0;
+};
+
+/// 1,600 chunks of two items, whose dictionaries have 20 integers in one of seven orders, each in its own memory.
+[[nodiscard]] inline std::vector<ferry::column> dictionary_chunks() {
+    struct owner {
+        std::int32_t words[20];
+        std::int8_t indices[2]{3, 17};
+    };
+    std::vector<ferry::column> all;
+    for (std::int32_t i = 0; i < 1'600; ++i) {
+        auto const o = std::make_shared<owner>();
+        for (std::int32_t k = 0; k < 20; ++k) o->words[k] = (k + i % 7) % 20;
+        ferry::column_buffer const words[] = {{}, {o->words, sizeof o->words}}, indices[] = {{}, {o->indices, 2}};
+        ferry::column_parts const dictionary{.format = "i", .length = 20, .buffers = words};
+        all.push_back(
+            ferry::make_column({.format = "c", .length = 2, .buffers = indices, .dictionary = &dictionary}, o));
+    }
+    return all;
 }
 
 /// Slices of `rows` items, from the fourth on, of one column of integers (`i`) or of texts of eight bytes (`u`). With

@@ -112,6 +112,13 @@ def arrow(programs, quick):
                     continue
                 ours = time[f"{what}/{kind}/{size}"]
                 yield row("Copies of columns", f"{what}: {count} of {size} {items}", spoken(ours), "Arrow C++'s Concatenate", spoken(time[name]), time[name] / ours)
+    for ours, against, what, peer, budget in (
+        ("concat_dictionaries", "pyarrow_concat_dictionaries", "concat: 1600 chunks with dictionaries in seven orders", "Arrow C++'s Concatenate", None),
+        ("join_stream", "pyarrow_combine_chunks", "import of a stream of 16,000 chunks of two rows, and concat", "Arrow C++'s CombineChunks alone", 3),
+    ):
+        if against in time:
+            yield row("Copies of columns", what, spoken(time[ours]), peer, spoken(time[against]), time[against] / time[ours],
+                      at_most(budget), time[ours] <= budget * time[against] if budget else None)  # fmt: skip
 
 
 def exchange(programs, quick):
