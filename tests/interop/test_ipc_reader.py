@@ -15,6 +15,7 @@ import minitensor as mt
 READER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "ipc" / "reader.py"
 COLUMN_READER = READER.with_name("column_reader.py")
 NODE_READER = READER.with_name("column_reader.mjs")
+TOPIC_READERS = [READER.with_name("topic_reader.py"), READER.with_name("topic_reader.mjs")]  # tested by tests/ipc/topic_readers.cpp
 
 
 def read(shared, *arguments):
@@ -23,7 +24,7 @@ def read(shared, *arguments):
     return eval(result.stdout)  # a list of numbers
 
 
-@pytest.mark.parametrize("reader", [READER, COLUMN_READER, NODE_READER], ids=lambda path: path.name)
+@pytest.mark.parametrize("reader", [READER, COLUMN_READER, NODE_READER, *TOPIC_READERS], ids=lambda path: path.name)
 def test_a_reader_has_at_most_sixty_lines_and_no_ferry(reader):
     text = reader.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 60
