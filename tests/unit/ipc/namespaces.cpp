@@ -1,24 +1,33 @@
 // Processes in other namespaces than their parent. No process ID and no start time identifies a process there.
 #include <ferry/ipc.hpp>
+#include <ferry/ipc/publisher.hpp>
+#include <ferry/ipc/send.hpp>
+#include <ferry/ipc/subscriber.hpp>
 
 #include <support/fails.hpp>
 #include <support/ipc.hpp>
 #include <support/process.hpp>
 #include <support/skip.hpp>
+#include <support/topic.hpp>
 
 #include <doctest/doctest.h>
 
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <thread>
+#include <utility>
 
 using ferry::ipc::attach;
 using ferry::ipc::session;
@@ -168,4 +177,60 @@ TEST_CASE("an importer with another /dev/shm gets an error that says so" * docte
           100 + static_cast<int>(ferry::errc::unsupported_platform));
     s.close();
     CHECK(attach_in(false, "its exporter has closed it") == 100 + static_cast<int>(ferry::errc::exporter_gone));
+}
+
+namespace {
+
+/// Reads frames in other namespaces, with another /dev/shm, where only the socket of the publisher is available.
+int read_in_container(int socket) {
+    return in_namespace(CLONE_NEWPID | CLONE_NEWNS, [&] {
+        using std::chrono::minutes;
+        if (::mount("private", "/dev/shm", "tmpfs", 0, "") != 0) return 1;
+        int read = 0;
+        // [receive files]
+        auto received = ferry::ipc::receive(socket, {.patience = minutes{1}});
+        ferry::ipc::subscriber camera{std::move(received.files)};
+        // [/receive files]
+        while (auto const frame = camera.next(minutes{1})) {
+            if (!support::is_whole(frame->value, frame->generation)) return 2;
+            if (++read == 200) return support::segments().empty() ? 0 : 3;
+        }
+        return 4;
+    });
+}
+
+}  // namespace
+
+TEST_CASE("topic: frames in anonymous segments are read in other mount and pid namespaces, with another /dev/shm" *
+          doctest::skip(support::lacks_root())) {
+    using ferry::ipc::unique_fd;
+    using support::slots;
+    std::array<unique_fd, 2> sockets, ends;
+    for (auto const& [i, type] : {std::pair{0u, SOCK_STREAM}, {1u, SOCK_SEQPACKET}}) {
+        int both[2];
+        REQUIRE(::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, both) == 0);
+        sockets[i] = unique_fd{both[0]}, ends[i] = unique_fd{both[1]};
+    }
+    auto const named = support::segments().size();
+    // Before the publisher, of which they inherit nothing.
+    support::process one{[&](support::talk) { return read_in_container(ends[0].get()); }};
+    support::process other{[&](support::talk) { return read_in_container(ends[1].get()); }};
+    // [send files]
+    ferry::ipc::session session{{.segments = ferry::ipc::segment_kind::anonymous}};
+    ferry::ipc::publisher camera{"", slots(4, &session)};                                   // shares of the session
+    for (auto const& socket : sockets) ferry::ipc::send(socket.get(), {}, camera.files());  // once for each process
+    // [/send files]
+    CHECK(camera.files().size() == 5);
+    CHECK(support::segments().size() == named);
+    std::atomic<bool> is_done = false;
+    std::thread waiter{[&] {
+        static_cast<void>(one.wait());
+        static_cast<void>(other.wait());
+        is_done = true;
+    }};
+    while (!is_done) support::publish(camera);
+    waiter.join();
+    CHECK(one.wait() == 0);
+    CHECK(other.wait() == 0);
+    for (auto const& s : {0u, 1u, 2u, 3u}) CHECK(camera[s].readers() == 0);
 }
