@@ -151,8 +151,8 @@ def test_an_array_interface_that_is_emptied_while_it_is_read():
         facts = {"shape": (3,), "typestr": "<f4", "version": 3, "data": tuple([Clears(), Flag()])}
         try:
             mt.from_dlpack(type("X", (), {"__cuda_array_interface__": facts})())
-        except (BufferError, ValueError):  # no device, no such memory, or the missing shape
-            pass
+        except (BufferError, ValueError) if hasattr(mt.Tensor, "__cuda_array_interface__") else TypeError:
+            pass  # no device, no such memory, or the missing shape; without CUDA, minitensor does not read the dict
     """, python_malloc="debug")
 
 

@@ -6,6 +6,7 @@ import socket
 
 import pyarrow as pa
 import pytest
+import skip
 from other_process import Process, elsewhere
 
 import minitensor as mt
@@ -98,7 +99,7 @@ def test_frozen_memory_cannot_be_attached_without_its_file_or_after_close():
         os.close(f)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.skipif(skip.lacks_other_users(), reason="this process cannot become another user")
 @pytest.mark.parametrize("action", ["always", "error"])
 @pytest.mark.parametrize("how", ["s.close()", "with s: pass"])
 def test_a_process_that_dropped_its_privileges_is_warned_that_the_name_stays(action, how):

@@ -26,9 +26,9 @@ void take_turns() {
     if (fd < 0 || ::flock(fd, LOCK_EX) != 0) std::perror(path.c_str());
 }
 
-[[maybe_unused]] bool const is_ready = [] {
+/// Before any other constructor, which may ask what the namespaces of this process permit (support/skip.hpp).
+[[gnu::constructor(101)]] void prepare() {
     if (!support::has_own_shm() && !support::mount_own_shm(support::own_shm_name, "mode=1777")) take_turns();
-    return true;
-}();
+}
 
 }  // namespace

@@ -8,6 +8,8 @@ import ctypes
 import os
 import sys
 
+import skip
+
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 16384, 1 << 18
 
@@ -36,14 +38,6 @@ def _moved():
     )
 
 
-def _can_move():
-    """Tries it in a child process first, since a partial failure would affect this process."""
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if _moved() else 1)
-    return os.waitpid(child, 0)[1] == 0
-
-
 def _take_turns():
     import fcntl
 
@@ -57,4 +51,4 @@ def _take_turns():
     return lock  # stays open until the process ends
 
 
-LOCK = None if sys.platform == "win32" or (_can_move() and _moved()) else _take_turns()
+LOCK = None if sys.platform == "win32" or (skip.is_possible(_moved) and _moved()) else _take_turns()

@@ -395,7 +395,7 @@ TEST_CASE("a mapping has one file descriptor, and a session none") {
 }
 
 TEST_CASE("the exporter counts an importer in another pid namespace, also if another importer shared with it" *
-          doctest::skip(support::lacks_root())) {
+          doctest::skip(support::lacks_namespaces())) {
     auto s = share(tensor({3}));
     int told[2], go[2];
     REQUIRE(::pipe(told) == 0);

@@ -59,7 +59,7 @@ int in_namespace(int flags, F f) {
 }  // namespace
 
 TEST_CASE("a forked child with the process ID of its parent, in a pid namespace of its own, owns nothing of it" *
-          doctest::skip(support::lacks_root())) {
+          doctest::skip(support::lacks_namespaces())) {
     CHECK(in_namespace(CLONE_NEWPID | CLONE_NEWNS, [] {
               if (::getpid() != 1) return 1;
               session own;
@@ -102,7 +102,7 @@ TEST_CASE("a child made by clone(2), which calls no handler of fork, subtracts n
 }
 
 TEST_CASE("the next exporter removes the names of ended ones in other pid namespaces" *
-          doctest::skip(support::lacks_root())) {
+          doctest::skip(support::lacks_namespaces())) {
     auto const kept = share(tensor({3}));
     auto const names = support::segments().size();
     CHECK(in_namespace(CLONE_NEWPID | CLONE_NEWNS, [] {
@@ -119,7 +119,7 @@ TEST_CASE("the next exporter removes the names of ended ones in other pid namesp
 }
 
 TEST_CASE("the next exporter removes the names of killed ones, from pid namespaces that are siblings" *
-          doctest::skip(support::lacks_root())) {
+          doctest::skip(support::lacks_namespaces())) {
     auto const names = support::segments().size();
     for (int i = 0; i < 12; ++i)
         CHECK(in_namespace(CLONE_NEWPID | CLONE_NEWNS, [] {
@@ -141,7 +141,7 @@ TEST_CASE("the next exporter removes the names of killed ones, from pid namespac
 }
 
 TEST_CASE("an exporter in another time namespace removes no name of a running one, and both attach" *
-          doctest::skip(support::lacks(::access("/proc/self/timens_offsets", W_OK) == 0, "no time namespaces"))) {
+          doctest::skip(support::lacks_time_namespaces())) {
     auto const s = share(tensor({3}));
     CHECK(support::in_child([&] {
               constexpr int new_time = 0x80;  // CLONE_NEWTIME
@@ -159,7 +159,7 @@ TEST_CASE("an exporter in another time namespace removes no name of a running on
     CHECK(values(attach(s.descriptor())).size() == 3);
 }
 
-TEST_CASE("an importer with another /dev/shm gets an error that says so" * doctest::skip(support::lacks_root())) {
+TEST_CASE("an importer with another /dev/shm gets an error that says so" * doctest::skip(support::lacks_namespaces())) {
     auto s = share(tensor({3}));
     auto const attach_in = [&](bool is_private, char const* text) {
         return in_namespace(CLONE_NEWPID | CLONE_NEWNS, [&] {
