@@ -75,13 +75,32 @@ decltype(auto) call_python(F&& call) {
 #endif
 }
 
-/// Returns whether the calling thread holds the GIL.
+/// Returns whether the calling thread holds the GIL, of any interpreter. PyGILState_Check returns true on every thread
+/// once a sub-interpreter has existed.
 [[nodiscard]] inline bool holds_gil() noexcept {
 #if defined(Py_LIMITED_API)
     return PyThreadState_GetDict() != nullptr;
+#elif PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked() != nullptr;
 #else
-    return PyGILState_Check() != 0;
+    return _PyThreadState_UncheckedGet() != nullptr;
 #endif
+}
+
+/// Returns whether the current interpreter is the main one. Requires the GIL.
+[[nodiscard]] inline bool is_main_interpreter() noexcept {
+    return PyInterpreterState_GetID(PyInterpreterState_Get()) == 0;
+}
+inline constexpr char const* in_sub_interpreter =
+    "ferry does not support sub-interpreters: import the module in the main interpreter";
+/// Refuses sub-interpreters: they would share cached names, types and functions with the main one, and a deleter that
+/// acquires the GIL would wait for its own thread. Requires the GIL.
+///
+/// \return  false with an ImportError set
+[[nodiscard]] inline bool check_interpreter() noexcept {
+    if (is_main_interpreter()) return true;
+    PyErr_SetString(PyExc_ImportError, in_sub_interpreter);
+    return false;
 }
 
 /// The size of a tuple, and its items, borrowed; `set_item` steals the item of a new tuple. `size_of`: of a tuple or a

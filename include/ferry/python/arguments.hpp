@@ -9,9 +9,13 @@
 #include <ferry/base/version.hpp>
 #include <ferry/exchange/request.hpp>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>  // a list of names that is not complete
 #include <optional>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::python {
@@ -47,17 +51,25 @@ struct interned_names {
     PyObject* exchange_api = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     PyObject* exchange_api_1_2 = PyUnicode_InternFromString("__c_dlpack_exchange_api__");
     PyObject* version = Py_BuildValue("(II)", version::current.major, version::current.minor);
-    PyObject* only_max_version = PyTuple_Pack(1, max_version);
+    PyObject* only_max_version = max_version != nullptr ? PyTuple_Pack(1, max_version) : nullptr;
 };
-[[nodiscard]] FERRY_COLD inline interned_names const* make_names() {
-    auto const* const made = new interned_names{};
-    if (made->only_max_version != nullptr && made->version != nullptr && made->exchange_api_1_2 != nullptr) return made;
-    delete made;
-    throw error_is_set{};
+
+/// Sets `cached`, which all imports and exports share, unless another thread has set it.
+///
+/// \param cached  names; null
+/// \throws error_is_set  MemoryError; ImportError in a sub-interpreter, whose strings do not outlive it
+FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) {
+    require_main_interpreter();
+    auto made = std::make_unique<interned_names const>();
+    auto const all = std::bit_cast<std::array<PyObject*, sizeof *made / sizeof(PyObject*)>>(*made);
+    bool const is_complete = std::find(all.begin(), all.end(), nullptr) == all.end();
+    if (is_complete && cached.set_once(made.get()) == made.get()) return static_cast<void>(made.release());
+    for (PyObject* const name : all) Py_XDECREF(name);
+    if (!is_complete) throw error_is_set{};
 }
 [[nodiscard]] FERRY_NOINLINE FERRY_HIDDEN inline interned_names const& names() {
     static constinit atomic_pointer<interned_names const> cached;
-    if (cached.get() == nullptr) cached.set_once(make_names());
+    if (cached.get() == nullptr) make_names(cached);
     return *cached.get();
 }
 
@@ -220,6 +232,7 @@ struct interned_names {
     constexpr char const* error_text =
         "device must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";
     try {
+        detail::require_main_interpreter();
         if (PyUnicode_Check(object) != 0) {
             Py_ssize_t size = 0;
             char const* text = PyUnicode_AsUTF8AndSize(object, &size);

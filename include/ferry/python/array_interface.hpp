@@ -4,6 +4,7 @@
 #include <ferry/python/arguments.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
+#include <ferry/python/published.hpp>
 
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
@@ -162,12 +163,9 @@ struct array_interface {
 /// \throws error_is_set  BufferError: big-endian elements (R20), a type without a DLPack data type (R16), or strides
 ///                       that are not multiples of the element size (R30);  ValueError: a malformed interface
 [[nodiscard]] inline std::optional<array_interface> read_array_interface(PyObject* x, bool allow_bits = false) {
-    reference const dict{PyObject_GetAttrString(x, "__cuda_array_interface__")};
-    if (!dict) {
-        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
-        PyErr_Clear();
-        return {};
-    }
+    require_main_interpreter();
+    reference const dict = find_attribute(x, "__cuda_array_interface__");
+    if (!dict) return {};
     if (PyDict_Check(dict.get()) == 0) raise(PyExc_ValueError, "__cuda_array_interface__ is not a dict");
     long long version = 0, address = 0;
     if (reference const v = entry(dict.get(), "version"); v && !to_integer(v.get(), version))
@@ -224,6 +222,7 @@ struct array_interface {
 /// \throws error         errors of stream_entry
 template <class T>
 [[nodiscard]] PyObject* describe_for_cuda(T& array) {
+    require_main_interpreter();
     tensor_view const& v = view_of(array);
     char const letter = letter_of(v.dtype());
     if (v.device().type != device_type::cuda && v.device().type != device_type::cuda_managed)

@@ -58,10 +58,8 @@ class owned_struct {
 /// Releases the struct of a capsule, unless a consumer has moved it out. The current Python error is preserved.
 template <arrow_struct T>
 void destroy_arrow_capsule(PyObject* capsule) noexcept {
-    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-    PyErr_Fetch(&type, &value, &trace);
+    kept_error const kept;
     delete static_cast<owned_struct<T>*>(PyCapsule_GetContext(capsule));
-    PyErr_Restore(type, value, trace);
 }
 
 /// Returns a new capsule that owns the struct. On failure the struct is released.
@@ -69,6 +67,7 @@ void destroy_arrow_capsule(PyObject* capsule) noexcept {
 /// \throws std::bad_alloc  when an allocation fails
 template <arrow_struct T>
 [[nodiscard]] reference make_arrow_capsule(owned_struct<T> from) {
+    require_main_interpreter();
     auto* const owned = new owned_struct<T>{std::move(from)};
     reference capsule{PyCapsule_New(owned->get(), arrow_capsule_name<T>, nullptr)};
     if (!capsule || PyCapsule_SetContext(capsule.get(), owned) != 0) {

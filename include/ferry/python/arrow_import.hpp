@@ -24,10 +24,8 @@ namespace detail {
 /// Returns a method of an object, or null. For a class, searches only the metaclass, because the class defines methods
 /// for its instances.
 [[nodiscard]] inline reference find_method(PyObject* x, char const* name) {
-    reference const text{PyUnicode_InternFromString(name)};
-    if (!text) throw error_is_set{};
-    if (PyType_Check(x) != 0 && !find_attribute(reinterpret_cast<PyObject*>(Py_TYPE(x)), text.get())) return {};
-    return find_attribute(x, text.get());
+    if (PyType_Check(x) != 0 && !find_attribute(reinterpret_cast<PyObject*>(Py_TYPE(x)), name)) return {};
+    return find_attribute(x, name);
 }
 
 /// Calls a method of the producer without arguments.
@@ -93,10 +91,8 @@ class error_preserving_owner {
     error_preserving_owner& operator=(error_preserving_owner const&) = delete;
     ~error_preserving_owner() {
         if (is_finalizing() || !holds_gil()) return;
-        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-        PyErr_Fetch(&type, &value, &trace);
+        kept_error const kept;
         owner_.reset();
-        PyErr_Restore(type, value, trace);
     }
 
    private:
@@ -158,18 +154,14 @@ template <class BackEnd>
 
 /// Clears the error of `__arrow_c_array__` if it is a NotImplementedError or BufferError, which pyarrow and ferry
 /// raise for device memory, and the object has `__arrow_c_device_array__`.
-/// \throws error_is_set  otherwise; the error is unchanged
+/// \throws error_is_set  otherwise; the error is unchanged, or that of the look-up
 inline void clear_error_if_device_array(PyObject* x) {
     if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0)
         throw error_is_set{};
-    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-    PyErr_Fetch(&type, &value, &trace);
-    bool const has_device_array = static_cast<bool>(find_method(x, "__arrow_c_device_array__"));
-    if (!has_device_array) {
-        PyErr_Restore(type, value, trace);
-        throw error_is_set{};
-    }
-    reference const dropped[] = {reference{type}, reference{value}, reference{trace}};
+    removed_error refusal;
+    if (find_method(x, "__arrow_c_device_array__")) return;
+    refusal.restore();
+    throw error_is_set{};
 }
 
 }  // namespace detail
@@ -193,6 +185,7 @@ inline void clear_error_if_device_array(PyObject* x) {
 /// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd = host_back_end>
 [[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = {}) {
+    detail::require_main_interpreter();
     if (reference const method = detail::find_method(x, "__arrow_c_array__")) {
         try {
             return detail::import_array(method);

@@ -132,6 +132,7 @@ class owned_buffer {
 /// \throws error           errors of make_managed
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline managed_tensor from_buffer(PyObject* x) {
+    detail::require_main_interpreter();
     detail::owned_buffer owner;
     Py_buffer const& buffer = *owner.get();
     if (detail::call_python([&] { return PyObject_GetBuffer(x, owner.get(), PyBUF_FULL_RO); }) != 0)
@@ -182,6 +183,7 @@ class owned_buffer {
 ///                  tensor does not have, or a request for a format without a shape
 [[nodiscard]] inline int get_buffer(tensor_view const& v, PyObject* exporter, Py_buffer* out, int flags) noexcept {
     *out = {};
+    if (!detail::check_interpreter()) return -1;
     ferry::detail::record checked{"get_buffer", detail::in_python};
     using detail::refuse_buffer;
     auto const has = [flags](int wanted) { return (flags & wanted) == wanted; };

@@ -33,11 +33,9 @@ inline constexpr char const* used_capsule_name<DLManagedTensor> = "used_dltensor
 template <ferry::detail::managed_struct Raw>
 void destroy_capsule(PyObject* capsule) noexcept {
     if (PyCapsule_IsValid(capsule, capsule_name<Raw>) == 0) return;  // consumed: the consumer calls the deleter (R62)
-    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-    PyErr_Fetch(&type, &value, &trace);
+    kept_error const kept;
     auto* raw = static_cast<Raw*>(PyCapsule_GetPointer(capsule, capsule_name<Raw>));
     if (raw != nullptr && raw->deleter != nullptr) raw->deleter(raw);
-    PyErr_Restore(type, value, trace);
 }
 
 /// Creates a capsule.
@@ -124,6 +122,14 @@ template <ferry::detail::managed_struct Raw>
     return {};
 }
 
+/// See from_capsule.
+[[nodiscard]] inline managed_tensor consume_capsule(PyObject* capsule, flags assumed) {
+    if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
+    auto tensor = take_tensor(capsule, assumed, {"ferry::from_dlpack", in_python});
+    if (!tensor) raise_unusable(capsule);
+    return tensor;
+}
+
 }  // namespace detail
 
 /// Returns a view of the tensor in a capsule, without consuming the capsule (R62). Requires the GIL.
@@ -164,10 +170,8 @@ template <class F>
 /// \throws error_is_set  TypeError: not a capsule;  ValueError: not a DLPack capsule, or an already consumed one
 /// \throws error  errors of ferry::from_dlpack; the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule, flags assumed = flags::read_only) {
-    if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
-    auto tensor = detail::take_tensor(capsule, assumed, {"ferry::from_dlpack", detail::in_python});
-    if (!tensor) detail::raise_unusable(capsule);
-    return tensor;
+    detail::require_main_interpreter();
+    return detail::consume_capsule(capsule, assumed);
 }
 
 /// Imports the tensor of a capsule as from_capsule does, but neither throws nor sets a Python error. Requires the GIL.
@@ -179,6 +183,7 @@ template <class F>
 [[nodiscard]] inline result<managed_tensor> try_from_capsule(PyObject* capsule,
                                                              flags assumed = flags::read_only) noexcept {
     constexpr auto api = "ferry::python::try_from_capsule";
+    if (!detail::is_main_interpreter()) return error{errc::argument, api, detail::in_sub_interpreter};
     if (PyCapsule_CheckExact(capsule) == 0) return error{errc::argument, api, "not a capsule: call __dlpack__"};
     try {
         auto got = ferry::detail::attempt<managed_tensor>(
@@ -203,6 +208,7 @@ template <class F>
 /// \throws error           errc::consumed for an empty tensor; errors of managed_tensor::release_legacy
 /// \throws std::bad_alloc  when the allocation of a legacy struct fails
 [[nodiscard]] inline PyObject* to_capsule(managed_tensor&& tensor, version max_version = version::current) {
+    detail::require_main_interpreter();
     if (max_version.is_legacy()) return detail::make_capsule(tensor.release_legacy());
     static_cast<void>(tensor.view());  // throws errc::consumed
     return detail::make_capsule(tensor.release());

@@ -128,6 +128,7 @@ template <class DeviceOf, class BackEnd>
 ///                       boundary
 /// \throws error         errc::stream: `ready` is null, or a stream of another device;  errors of stream_entry
 [[nodiscard]] inline PyObject* describe_column(column_view c, stream_token ready, PyObject* owner) {
+    require_main_interpreter();
     static_cast<void>(
         ferry::detail::check_stream(ready, c.device(), {"__cuda_array_interface__", std::source_location::current()}));
     std::optional<data_type> type;

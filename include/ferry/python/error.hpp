@@ -35,6 +35,16 @@ struct error_is_set {};
     throw error_is_set{};
 }
 
+namespace detail {
+
+/// Requires the main interpreter; see check_interpreter.
+/// \throws error_is_set  ImportError
+inline void require_main_interpreter() {
+    if (!check_interpreter()) throw error_is_set{};
+}
+
+}  // namespace detail
+
 /// Saves and clears the current Python error, and restores it at the end of the scope. An error set within the scope is
 /// discarded. Requires the GIL.
 class kept_error {
@@ -90,6 +100,7 @@ FERRY_HIDDEN inline constinit atomic_pointer<PyObject> copy_needed;
 [[nodiscard]] FERRY_HIDDEN FERRY_COLD inline PyObject* copy_needed_class() noexcept {
     PyObject* known = detail::copy_needed.get();
     if (known == nullptr) {
+        if (!detail::check_interpreter()) return nullptr;
         reference bases{PyTuple_Pack(2, PyExc_BufferError, PyExc_ValueError)};
         if (!bases) return nullptr;
         reference made{PyErr_NewExceptionWithDoc("ferry.CopyNeededError",

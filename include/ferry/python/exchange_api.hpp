@@ -84,6 +84,7 @@ struct FERRY_HIDDEN exchange_table {
     /// Exports an owning tensor that shares the memory, without synchronisation (R73).
     static int from_object(void* object, DLManagedTensorVersioned** out) noexcept {
         try {
+            require_main_interpreter();
             auto const where = in_python;
             array_in<T, Unwrap> held{static_cast<PyObject*>(object)};
             T& array = *held;
@@ -107,6 +108,7 @@ struct FERRY_HIDDEN exchange_table {
         try {
             auto const where = in_python;
             managed_tensor got = ferry::from_dlpack(tensor);
+            require_main_interpreter();
             auto const req = ferry::detail::with_stream<T>(request{}, got.device());
             if constexpr (!accepts_padded<T>)  // R13
                 if (got.view().is_padded()) {
@@ -132,6 +134,7 @@ struct FERRY_HIDDEN exchange_table {
     static int borrow_object(void* object, DLTensor* out) noexcept {
         constexpr auto api = "dltensor_from_py_object_no_sync";
         try {
+            require_main_interpreter();
             auto const where = in_python;
             array_in<T, Unwrap> held{static_cast<PyObject*>(object)};
             T& array = *held;
@@ -205,16 +208,6 @@ struct FERRY_HIDDEN exchange_table {
     }
 };
 
-/// Returns whether the current interpreter is the main one, which ferry requires.
-///
-/// \return  false with an ImportError set
-[[nodiscard]] inline bool is_main_interpreter() noexcept {
-    if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) return true;
-    PyErr_SetString(PyExc_ImportError,
-                    "ferry does not support sub-interpreters: import the module in the main interpreter");
-    return false;
-}
-
 }  // namespace detail
 
 /// Returns a capsule with the exchange table of an array type, the value of the attribute `__dlpack_c_exchange_api__`
@@ -242,7 +235,7 @@ template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end, clas
     static_assert(consumer<T>, "ferry: imports need array_traits<T>::adopt");
     static_assert(detail::is_unwrap<T, Unwrap>() && detail::is_wrap<T, Wrap, Context>());
     using table = detail::exchange_table<T, Unwrap, Wrap, BackEnd, Context>;
-    if (!detail::is_main_interpreter()) return nullptr;
+    if (!detail::check_interpreter()) return nullptr;
     if constexpr (table::needs_context) {
         if constexpr (std::same_as<Context, PyTypeObject>)
             if (table::wrap_context.get() == nullptr) Py_XINCREF(context);

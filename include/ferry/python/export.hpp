@@ -199,6 +199,7 @@ namespace detail {
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_array_capsule(T& array, tensor_view const& v, request const& req, stream_token ready,
                                              BackEnd& b, flags added = flags::none) {
+    require_main_interpreter();
     ferry::detail::reporter const r{"__dlpack__", in_python};
     auto d = ferry::detail::negotiate_at_run_time(ferry::detail::properties_of<T>(v, ready, true), req);
     d.bits |= added;

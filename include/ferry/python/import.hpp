@@ -168,7 +168,7 @@ FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request con
         req.stream.names_stream() && !orders(req.stream.family(), at.type) ? reference{} : to_number(req.stream);
     reference const capsule = call_dlpack(x, names().version, stream.get(), nullptr, Py_True);
     if (!capsule) throw error_is_set{};
-    got = {from_capsule(capsule.get(), got.assumed)};
+    got = {consume_capsule(capsule.get(), got.assumed)};
     gil_releasing_back_end const releasing{b};
     ferry::detail::reporter const r{"from_dlpack", in_python};
     static_cast<void>(ferry::detail::wait_for(releasing, *current, r));
@@ -202,7 +202,7 @@ FERRY_NOINLINE void import_by_dlpack(PyObject* x, published const& type, request
     try {
         if (copied_here && import_by_table(x, type, got)) return;
         reference const capsule = request_capsule(x, req, at, copied_here);
-        got.tensor = from_capsule(capsule.get(), got.assumed);
+        got.tensor = consume_capsule(capsule.get(), got.assumed);
         got.ready_on = ferry::detail::ready_after(req, got.tensor.device());
         return;
     } catch (error_is_set const&) {
@@ -323,7 +323,7 @@ FERRY_NOINLINE void import_torch(PyObject* x, published const& type, request con
 template <class T, class BackEnd>
 void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
     if (PyCapsule_CheckExact(x) != 0) {
-        got.tensor = from_capsule(x, got.assumed);
+        got.tensor = consume_capsule(x, got.assumed);
         got.ready_on = ready_in_capsule(got.tensor);
         return;
     }
@@ -356,6 +356,25 @@ template <class T>
            req.stream.is_none() && got.device().type == device_type::cpu;
 }
 
+/// See from_python.
+template <class T, class BackEnd>
+[[nodiscard]] T import_as(PyObject* x, request const& req, BackEnd& b, flags assumed = flags::read_only) {
+    auto const where = in_python;
+    imported got{.assumed = assumed};
+    import_object<T>(x, req, b, got);
+    if (!got.tensor) {
+        PyErr_Format(PyExc_TypeError, "from_dlpack() expects an object with __dlpack__ or a DLPack capsule, got %.200s",
+                     type_name{Py_TYPE(x)}.text());
+        throw error_is_set{};
+    }
+    if (is_copied_despite(x, req, got.tensor))
+        ferry::detail::fail(errc::copy_needed, "from_dlpack", message{copied_text}, where);
+    if constexpr (std::same_as<T, managed_tensor>)
+        if (is_final<T>(req, got.tensor)) return std::move(got.tensor);
+    gil_releasing_back_end releasing{b};
+    return ferry::from_dlpack<T>(std::move(got.tensor), req, releasing, got.ready_on, where);
+}
+
 }  // namespace detail
 
 /// Imports a Python object as a C++ array (R42, R43, R56–R58). Passes the request to the producer, validates the
@@ -378,20 +397,8 @@ template <class T>
 template <class T, class BackEnd = host_back_end>
 [[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = {},
                             flags assumed = flags::read_only) {
-    auto const where = detail::in_python;
-    detail::imported got{.assumed = assumed};
-    detail::import_object<T>(x, req, b, got);
-    if (!got.tensor) {
-        PyErr_Format(PyExc_TypeError, "from_dlpack() expects an object with __dlpack__ or a DLPack capsule, got %.200s",
-                     detail::type_name{Py_TYPE(x)}.text());
-        throw error_is_set{};
-    }
-    if (detail::is_copied_despite(x, req, got.tensor))
-        ferry::detail::fail(errc::copy_needed, "from_dlpack", message{detail::copied_text}, where);
-    if constexpr (std::same_as<T, managed_tensor>)
-        if (detail::is_final<T>(req, got.tensor)) return std::move(got.tensor);
-    detail::gil_releasing_back_end releasing{b};
-    return ferry::from_dlpack<T>(std::move(got.tensor), req, releasing, got.ready_on, where);
+    detail::require_main_interpreter();
+    return detail::import_as<T>(x, req, b, assumed);
 }
 // clang-format off
 FERRY_DELETED_BRACED(from_python, try_from_python, (PyObject*, ferry::detail::wrong_request, Rest&&...), "streams are neither integers nor pointers: pass stream_token::cuda(the cudaStream_t), stream_token::from_cuda_handle(a void*), stream_token::cuda_legacy_default(), stream_token::rocm(the hipStream_t), or {} for no stream",

@@ -17,7 +17,7 @@ namespace detail {
 /// \param what  protocol, for the message
 /// \return      false with a Python error set
 [[nodiscard]] inline bool can_install(PyTypeObject* type, char const* what) noexcept {
-    if (!is_main_interpreter()) return false;
+    if (!check_interpreter()) return false;
     bool immutable = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) == 0;
 #ifdef Py_TPFLAGS_IMMUTABLETYPE
     immutable = immutable || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) != 0;

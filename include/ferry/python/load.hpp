@@ -46,6 +46,7 @@ inline void clear_refusal() {
 /// library then tries the next overload. Other errors (KeyboardInterrupt, MemoryError, a lost device) propagate.
 template <class Options, class Import>
 [[nodiscard]] bool try_import(PyObject* argument, Import import) {
+    require_main_interpreter();
     try {
         return (imports_other_protocol<typename Options::back_end> || supports_dlpack(argument)) && import();
     } catch (error_is_set const&) {
@@ -62,8 +63,8 @@ template <class Options, class Import>
 template <class Options>
 [[nodiscard]] managed_tensor import_tensor(PyObject* x, request const& req) {
     typename Options::back_end b{};
-    if constexpr (names_stream<Options>) return from_python<tensor_for_stream<Options>>(x, req, b).tensor;
-    else return from_python<managed_tensor>(x, req, b);
+    if constexpr (names_stream<Options>) return import_as<tensor_for_stream<Options>>(x, req, b).tensor;
+    else return import_as<managed_tensor>(x, req, b);
 }
 
 /// Converts to the imported tensor, so that `emplace` constructs it in place; moving a tensor takes as long as
@@ -143,7 +144,7 @@ class loader {
                 request req{.copy =
                                  may_copy || Options::copy == copy_policy::always ? Options::copy : copy_policy::never};
                 if constexpr (Options::moves) req.device = Options::where;
-                value.emplace(from_python<T>(x, req, b));
+                value.emplace(import_as<T>(x, req, b));
             }
             return value.has_value();
         });

@@ -8,19 +8,21 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 namespace detail {
 
-/// Acquires the GIL and calls a function that releases an object (R65). Preserves the current Python error (R67).
+/// Acquires the GIL and calls a function that releases an object (R65). Preserves the current Python error (R67). A
+/// thread that holds the GIL keeps it: in a sub-interpreter, PyGILState_Ensure would wait for the GIL of this thread.
 ///
 /// \param release  function without arguments, which may run Python code
 /// \return         false if the interpreter is being finalised: the function is not called, and the object leaks (R66)
 template <class F>
 [[nodiscard]] bool with_gil(F&& release) noexcept {
     if (is_finalizing()) return false;
-    PyGILState_STATE const state = call_python([] { return PyGILState_Ensure(); });
+    bool const held = holds_gil();
+    PyGILState_STATE const state = held ? PyGILState_LOCKED : call_python([] { return PyGILState_Ensure(); });
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     call_python(std::forward<F>(release));
     PyErr_Restore(type, value, trace);
-    PyGILState_Release(state);
+    if (!held) PyGILState_Release(state);
     return true;
 }
 
@@ -107,6 +109,20 @@ class owned_object {
 };
 
 namespace detail {
+
+/// Takes the current Python error away. The destructor drops it, unless `restore` has set it again. Requires the GIL.
+class removed_error {
+   public:
+    removed_error() noexcept {
+        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+        PyErr_Fetch(&type, &value, &trace);
+        type_ = reference{type}, value_ = reference{value}, trace_ = reference{trace};
+    }
+    void restore() noexcept { PyErr_Restore(type_.release(), value_.release(), trace_.release()); }
+
+   private:
+    reference type_, value_, trace_;
+};
 
 /// Calls a method without arguments. Requires the GIL.
 ///

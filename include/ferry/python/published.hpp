@@ -135,6 +135,14 @@ struct published {
     return found;
 }
 
+/// The same for a name that is not interned yet.
+/// \throws error_is_set  MemoryError; any other exception that the look-up raises, except an AttributeError
+[[nodiscard]] inline reference find_attribute(PyObject* object, char const* name) {
+    reference const text{PyUnicode_InternFromString(name)};
+    if (!text) throw error_is_set{};
+    return find_attribute(object, text.get());
+}
+
 #if defined(Py_GIL_DISABLED)
 
 /// A cache of the recent types that publish only `__dlpack__`, and of those whose objects cannot be imported, such as

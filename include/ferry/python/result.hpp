@@ -102,29 +102,24 @@ template <class Options>
 /// object exists.
 /// \throws error_is_set  TypeError: there is no from_dlpack; exceptions that the look-up raises
 [[nodiscard]] FERRY_NOINLINE inline reference importer_like(PyObject* like) {
-    auto const find = [](PyObject* object, char const* name) {
-        reference const text{PyUnicode_FromString(name)};
-        if (!text) throw error_is_set{};
-        return find_attribute(object, text.get());
-    };
-    if (reference found = find(like, "from_dlpack")) return found;
+    if (reference found = find_attribute(like, "from_dlpack")) return found;
     bool const is_class = PyType_Check(like) != 0;
     PyTypeObject* const type = is_class ? reinterpret_cast<PyTypeObject*>(like) : Py_TYPE(like);
-    if (reference const get_namespace = is_class ? reference{} : find(like, "__array_namespace__")) {
+    if (reference const get_namespace = is_class ? reference{} : find_attribute(like, "__array_namespace__")) {
         reference const library{call_python([&] { return PyObject_CallNoArgs(get_namespace.get()); })};
         if (!library) throw error_is_set{};
-        if (reference found = find(library.get(), "from_dlpack")) return found;
+        if (reference found = find_attribute(library.get(), "from_dlpack")) return found;
     }
     reference const bases = bases_of(type);
     for (Py_ssize_t i = 0; bases && i < tuple_size(bases.get()); ++i) {
-        reference const name = find(tuple_item(bases.get(), i), "__module__");
+        reference const name = find_attribute(tuple_item(bases.get(), i), "__module__");
         if (!name || PyUnicode_Check(name.get()) == 0) continue;
         Py_ssize_t const dot = PyUnicode_FindChar(name.get(), '.', 0, PY_SSIZE_T_MAX, 1);
         reference const package{PyUnicode_Substring(name.get(), 0, dot >= 0 ? dot : PY_SSIZE_T_MAX)};
         reference const library{package ? PyImport_GetModule(package.get()) : nullptr};
         if (!library && PyErr_Occurred() != nullptr) throw error_is_set{};
         if (!library) continue;
-        if (reference found = find(library.get(), "from_dlpack")) return found;
+        if (reference found = find_attribute(library.get(), "from_dlpack")) return found;
     }
     message text{"the library of "};
     text << type_name{type}.text() << " has no from_dlpack: pass a module or class that has it";
@@ -171,6 +166,7 @@ template <class Options>
 template <class... Options, class T>
 [[nodiscard]] PyObject* to_python(T&& value, PyObject* like = nullptr) {
     using namespace detail;
+    require_main_interpreter();
     using chosen = options<Options...>;
     using Array = std::remove_cvref_t<T>;
     if constexpr (std::same_as<Array, managed_tensor>) {

@@ -86,6 +86,7 @@ template <class T, class BackEnd = host_back_end>
                                         reference* raised = nullptr, flags assumed = flags::read_only) noexcept {
     constexpr auto api = "ferry::python::try_from_python";
     auto const where = detail::in_python;
+    if (!detail::is_main_interpreter()) return error{errc::argument, api, detail::in_sub_interpreter, where};
     try {
         detail::imported got{.assumed = assumed};
         if (PyCapsule_CheckExact(x) != 0) {
