@@ -94,9 +94,9 @@ template <class Owner>
 /// \param where        source location for errors
 /// \return             tensor; `try_make_managed` returns the tensor or the error, which is errc::out_of_memory for
 ///                     std::bad_alloc
-/// \throws error           errc::argument when the move changes the shape, strides or data type of the view, or
-///                         leaves the elements in the moved-from object; errc::strides when the number of strides
-///                         differs from the rank; errors of `validate` and of `view_at`
+/// \throws error           errc::argument when the move changes the shape, strides, data type, device or flags of the
+///                         view, or leaves the elements in the moved-from object; errc::strides when the number of
+///                         strides differs from the rank; errors of `validate` and of `view_at`
 /// \throws std::bad_alloc  when the allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <detail::movable_owner Owner, detail::view_function<Owner> ViewOf>
@@ -117,8 +117,7 @@ template <detail::movable_owner Owner, detail::view_function<Owner> ViewOf>
 
 /// Overload for an owner whose elements keep their address when the owner is moved.
 ///
-/// \param owner        owner; moved into the tensor. An exception before the move leaves it unchanged; if an
-///                     exception is thrown after the move, the moved owner is destroyed.
+/// \param owner        owner; moved into the tensor; unchanged on failure, unless its move fails
 /// \param view         view of the elements; extents and strides must remain valid during the call
 /// \param bits         flags to add to the flags of the view; flags::is_copied of the view is ignored
 /// \param max_version  newest version that the consumer supports (R4)

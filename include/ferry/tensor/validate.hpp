@@ -147,7 +147,7 @@ struct byte_reach {
 }
 
 /// Returns true for common tensors that pass all checks: known device, plain type of at most 64 bits, no extent of 0,
-/// no byte offset, and sizes, reach and addresses far from overflow. This is the fast path, with one loop; `examine`
+/// no byte offset, and sizes, reach and addresses far from overflow. This is the fast path; `examine`
 /// checks the other tensors.
 [[nodiscard]] FERRY_ALWAYS_INLINE bool is_ordinary(DLTensor const& t) noexcept {
     constexpr std::int64_t limit = std::int64_t{1} << 48;  // sums over 64 dimensions of 64-bit elements do not overflow
@@ -156,16 +156,18 @@ struct byte_reach {
     if (!plain || !is_known(device{t.device}.type) || t.device.device_id < 0 || t.data == nullptr || t.byte_offset != 0)
         return false;
     if (static_cast<unsigned>(t.ndim) > 64u || (t.ndim != 0 && t.shape == nullptr)) return false;
-    std::int64_t count = 1, lowest = 0, highest = 0;
-    for (int i = t.ndim; i-- > 0;) {
-        auto const extent = t.shape[i], step = count;
+    std::int64_t count = 1;
+    int i = t.ndim - 1;
+    for (; i >= 0; --i) {  // compact dimensions
+        auto const extent = t.shape[i];
+        if (t.strides != nullptr && t.strides[i] != count && extent != 1) break;
         if (extent <= 0 || !checked_multiply(count, extent, count)) return false;
-        if (t.strides == nullptr || extent == 1) continue;
-        // Compact so far: the reach ends at the last element.
-        if (t.strides[i] == step && highest + 1 == step) {
-            highest = count - 1;
-            continue;
-        }
+    }
+    std::int64_t lowest = 0, highest = count - 1;
+    for (; i >= 0; --i) {
+        auto const extent = t.shape[i];
+        if (extent <= 0 || !checked_multiply(count, extent, count)) return false;
+        if (extent == 1) continue;
         std::int64_t reach = 0;
         if (!checked_multiply(extent - 1, t.strides[i], reach) || reach >= limit || reach <= -limit) return false;
         lowest += reach < 0 ? reach : 0;

@@ -69,6 +69,26 @@ struct inline_array {
 
 auto const always = [](auto&) { return tensor_view{memory, two_by_three}; };
 
+/// An owner whose view changes when it is moved.
+struct changing {
+    float* data;
+    std::int64_t extents[1] = {4};
+    bool is_moved = false, is_released = false;
+    static inline ferry::device moved_device = ferry::cpu;
+    static inline flags moved_flags = flags::none;
+    static inline float* moved_data = nullptr;
+
+    explicit changing(float* p) : data{p} {}
+    changing(changing&& other) noexcept : data{moved_data != nullptr ? moved_data : other.data}, is_moved{true} {
+        other.is_released = true;
+    }
+
+    [[nodiscard]] static tensor_view view(changing& c) {
+        tensor_view const v{c.data, {c.extents}};
+        return c.is_moved ? v.with_device(moved_device, moved_flags) : v;
+    }
+};
+
 }  // namespace
 
 TEST_CASE("R6: the owner is destroyed exactly once, with the tensor") {
@@ -185,8 +205,8 @@ TEST_CASE("R26: an empty tensor is exported with NULL data, and with strides") {
 }
 
 TEST_CASE("R23: the byte offset of a view is added to an address, and exported with a handle") {
-    tensor_view const at_address{static_cast<void*>(memory), ferry::dtype_of<float>, two_by_three, {}, ferry::cpu,
-                                 flags::none, 12};
+    tensor_view const at_address{
+        static_cast<void*>(memory), ferry::dtype_of<float>, two_by_three, {}, ferry::cpu, flags::none, 12};
     CHECK(at_address.data() == memory + 3);
     auto const folded = make_managed(no_owner{}, at_address);
     CHECK(folded.get()->dl_tensor.byte_offset == 0);
@@ -460,4 +480,48 @@ TEST_CASE("R20: data types have no byte order") {
     CHECK(t.get()->dl_tensor.dtype.code == 2);
     CHECK(t.get()->dl_tensor.dtype.bits == 32);
     CHECK(t.get()->dl_tensor.dtype.lanes == 1);
+}
+
+TEST_CASE("an owner whose device, flags or address range change during its move is refused") {
+    float data[4] = {}, elsewhere[4] = {};
+    auto const exports = [&] { return make_managed(changing{data}, changing::view); };
+    auto const refused = [&] {
+        support::fails(errc::argument, [&] { static_cast<void>(exports()); }, {"device and flags"});
+    };
+    auto const data_of = [](managed_tensor const& t) { return t.view().data(); };
+    CHECK(data_of(exports()) == data);
+    changing::moved_device = {ferry::device_type::cuda_host};
+    refused();
+    changing::moved_device = ferry::cpu;
+    for (auto const bits : {flags::read_only, flags::subbyte_padded}) {
+        changing::moved_flags = bits;
+        refused();
+    }
+    changing::moved_flags = flags::is_copied;  // ignored
+    CHECK_FALSE(exports().is_copied());
+    changing::moved_flags = flags::none;
+    changing::moved_data = elsewhere;
+    CHECK(data_of(exports()) == elsewhere);
+    changing::moved_data = reinterpret_cast<float*>(UINTPTR_MAX - 7);
+    support::fails(errc::overflow, [&] { static_cast<void>(exports()); }, {"beyond the end"});
+    changing::moved_data = nullptr;
+    // The last of the elements that a negative stride reaches.
+    static constexpr std::int64_t four[] = {4}, back[] = {-1};
+    bool is_moved = false;
+    auto const reversed = [&](no_owner) {
+        auto* const first = std::exchange(is_moved, true) ? reinterpret_cast<float*>(8) : data + 3;
+        return tensor_view{first, four, strides_view{back}};
+    };
+    support::fails(errc::overflow, [&] { static_cast<void>(make_managed(no_owner{}, reversed)); },
+                   {"before the start"});
+}
+
+TEST_CASE("D25: an owner whose elements are in it is unchanged when make_managed refuses a view of them") {
+    changing owner{nullptr};
+    owner.extents[0] = 1;
+    tensor_view const v{owner.extents, owner.extents};
+    support::fails(errc::argument, [&] { static_cast<void>(make_managed(std::move(owner), v)); }, {"the object that"});
+    CHECK_FALSE(owner.is_released);
+    CHECK(ferry::try_make_managed(std::move(owner), v).error().code() == errc::argument);
+    CHECK_FALSE(owner.is_released);
 }

@@ -121,47 +121,61 @@ struct fixed_view {
     [[nodiscard]] tensor_view const& operator()(auto&) const noexcept { return view; }
 };
 
-/// Fails if the rank, data type, extents or strides of an owner's view changed when the owner was moved; the address
-/// may change. `before` is the view before the move, and `metadata` contains its extents and strides.
+/// Returns true if the elements of a view lie within the address space although their address has changed: compact
+/// elements occupy less than 2^63 bytes (R32). `check_view` decides about other views.
+[[nodiscard]] FERRY_ALWAYS_INLINE bool is_in_address_space(tensor_view const& v) noexcept {
+    if constexpr (sizeof(std::uintptr_t) < 8) return false;
+    else return v.strides().is_implicit() && reinterpret_cast<std::intptr_t>(v.data()) > 0;  // not null, below 2^63
+}
+
+/// Fails if the device, flags, rank, data type, extents or strides of an owner's view changed when the owner was moved.
+/// The address may change, and is then checked again. `before` is the view before the move, and `metadata` contains its
+/// extents and strides.
 [[nodiscard]] FERRY_ALWAYS_INLINE bool check_same_view(tensor_view const& before, tensor_view const& after,
                                                        std::int64_t const* metadata, bool empty, reporter r) {
     int const rank = before.rank();
-    bool same = after.rank() == rank && after.dtype() == before.dtype() &&
-                after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
+    bool same = after.rank() == rank && after.dtype() == before.dtype() && after.device() == before.device() &&
+                lost_in_legacy(after.flags()) == lost_in_legacy(before.flags()) &&
+                after.strides().rank() == before.strides().rank();
     // Lists at the same address are equal. Otherwise, the lists of `before` may have been destroyed, and the copies in
     // `metadata` are compared.
     if (after.shape().data() != before.shape().data() || after.strides().data() != before.strides().data())
         for (int i = 0; same && i < rank; ++i)
             same = after.extent(i) == metadata[i] &&
                    (after.strides().is_implicit() || after.strides()[i] == metadata[rank + i]);
-    if (!same)
+    if (same && (after.data() == before.data() || is_in_address_space(after))) return true;
+    if (!same || (after.data() == nullptr && !empty))
         return report(r, errc::argument,
-                      "the view of the owner changed during its move: return the same shape, strides and data type "
-                      "before and after the move");
-    return true;
+                      "the view of the owner changed during its move: return the same shape, strides, data type, "
+                      "device and flags before and after the move");
+    return check_view_by_call(after, r);  // mutant: moved_reach
 }
 
-/// Fails if the elements are still in the object of `size` bytes at `from`, from which the owner was moved (D13).
+/// Returns whether an address is in the object of `size` bytes at `begin`.
+[[nodiscard]] FERRY_ALWAYS_INLINE bool is_within(void const* address, void const* begin, std::size_t size) noexcept {
+    return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(begin) < size;
+}
+
+/// Fails if the elements are in the object of `size` bytes at `from`, from which the owner is moved (D13).
 [[nodiscard]] FERRY_ALWAYS_INLINE bool check_outside(void const* from, std::size_t size, tensor_view const& v,
                                                      bool empty, reporter r) {
-    auto const begin = reinterpret_cast<std::uintptr_t>(from);
     // mutant: d13_moved, d13_moved_empty
-    if (reinterpret_cast<std::uintptr_t>(v.data()) - begin < size && !empty)
+    if (is_within(v.data(), from, size) && !empty)
         return report(r, errc::argument,
                       "the elements of the moved owner are in the object that it was moved from: return the address of "
                       "the elements in the owner, not a pointer that was stored before the move");
     return true;
 }
 
-/// Writes the DLTensor of a managed struct, whose owner was moved out of the object at `from`; see check_same_view,
-/// check_outside and write_tensor.
+/// Writes the DLTensor of a managed struct, whose owner was moved out of the object at `from`; see write_tensor. Checks
+/// a view that is not fixed; see check_same_view and check_outside.
 template <bool IsFixed>
 [[nodiscard]] FERRY_ALWAYS_INLINE bool write_checked(tensor_view const& before, tensor_view const& after,
                                                      void const* from, std::size_t size, device as_device, bool empty,
                                                      std::int64_t* metadata, DLTensor& out, reporter r) {
     if constexpr (!IsFixed)
-        if (!check_same_view(before, after, metadata, empty, r)) return false;
-    if (!check_outside(from, size, after, empty, r)) return false;
+        if (!check_same_view(before, after, metadata, empty, r) || !check_outside(from, size, after, empty, r))
+            return false;
     write_tensor(after, as_device, empty, metadata, out);
     return true;
 }
@@ -204,6 +218,9 @@ template <managed_struct Raw, bool ByCall = false, class Owner, class ViewOf>
     block_guard<block_type> guard{memory};
     std::int64_t* const metadata = block_type::extents(memory);
     bool const empty = ByCall ? write_layout_by_call(before, metadata) : write_layout(before, metadata);
+    constexpr bool is_fixed = std::same_as<ViewOf, fixed_view>;
+    void const* const from = &reinterpret_cast<unsigned char const&>(owner);
+    if (is_fixed && !check_outside(from, sizeof owner, before, empty, r)) return nullptr;  // before the move (D25)
     auto* const self = guard.constructed = ::new (memory) block_type(std::forward<Owner>(owner));
     self->raw.manager_ctx = self;
     self->raw.deleter = &block_type::destroy;
@@ -211,8 +228,7 @@ template <managed_struct Raw, bool ByCall = false, class Owner, class ViewOf>
         decltype(auto) described = view_at(self->owner);
         if (!check_result(described, r)) return nullptr;
         tensor_view const& after = unwrapped(described);
-        auto const write = ByCall ? write_checked_by_call : write_checked<std::same_as<ViewOf, fixed_view>>;
-        void const* const from = &reinterpret_cast<unsigned char const&>(owner);
+        auto const write = ByCall ? write_checked_by_call : write_checked<is_fixed>;
         if (!write(before, after, from, sizeof owner, as_device, empty, metadata, self->raw.dl_tensor, r))
             return nullptr;
     }
