@@ -13,6 +13,7 @@
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
+#include <cstdint>
 #include <source_location>
 #include <utility>
 
@@ -28,9 +29,9 @@ struct trusted;
 
 /// Owner of a validated DLManagedTensorVersioned.
 ///
-/// Move-only; the destructor calls the deleter (R6, R68). Copies the fields of the DLTensor and the flags, so that
-/// later changes to the struct have no effect, and never writes to the struct (R33). The lists of extents and strides
-/// belong to the producer, which must not change them (R7).
+/// Move-only; the destructor calls the deleter (R6, R68). Copies the fields of the DLTensor, the flags and the version,
+/// so that later changes to the struct have no effect, and never writes to the struct (R33). The lists of extents and
+/// strides belong to the producer, which must not change them (R7).
 ///
 /// Threads may use different objects concurrently, but not the same object. The deleter runs on the thread that
 /// destroys the object (R65); asynchronous work of the consumer must be complete by then (R50).
@@ -39,12 +40,12 @@ class managed_tensor {
     /// Constructs an empty object, as after a move or a release.
     managed_tensor() = default;
     managed_tensor(managed_tensor&& other) noexcept
-        : raw_{std::exchange(other.raw_, nullptr)}, tensor_{other.tensor_}, flags_{other.flags_} {}
+        : raw_{std::exchange(other.raw_, nullptr)}, tensor_{other.tensor_}, facts_{other.facts_} {}
     managed_tensor& operator=(managed_tensor&& other) noexcept {
         auto* const moved = std::exchange(other.raw_, nullptr);
         auto* const replaced = std::exchange(raw_, moved);  // null in a self-assignment, which keeps the tensor
         tensor_ = other.tensor_;
-        flags_ = other.flags_;
+        facts_ = other.facts_;
         detail::raw_owner<DLManagedTensorVersioned> const released{replaced};  // last: a deleter may use this object
         return *this;
     }
@@ -112,12 +113,12 @@ class managed_tensor {
     /// Returns the number of dimensions.
     [[nodiscard]] int rank() const noexcept { return tensor_.ndim; }
     /// Returns whether the data must not be written (R11).
-    [[nodiscard]] bool is_read_only() const noexcept { return has(flags_, flags::read_only); }
+    [[nodiscard]] bool is_read_only() const noexcept { return has(bits(), flags::read_only); }
     /// Returns whether the memory was allocated for this exchange, so that this object is its sole owner (R12).
-    [[nodiscard]] bool is_copied() const noexcept { return has(flags_, flags::is_copied); }
-    /// Returns the version of the struct; version::legacy when empty.
+    [[nodiscard]] bool is_copied() const noexcept { return has(bits(), flags::is_copied); }
+    /// Returns the version that the struct had when it was validated; version::legacy when empty.
     [[nodiscard]] version stamped() const noexcept {
-        return raw_ != nullptr ? version{raw_->version.major, raw_->version.minor} : version::legacy;
+        return raw_ != nullptr ? version{version::current.major, facts_.minor} : version::legacy;
     }
 
     /// Returns the struct, which this object still owns; null when empty.
@@ -148,13 +149,19 @@ class managed_tensor {
     friend struct detail::trusted;
 
     explicit managed_tensor(DLManagedTensorVersioned* raw) noexcept
-        : raw_{raw}, tensor_{raw->dl_tensor}, flags_{raw->flags} {}
+        : raw_{raw}, tensor_{raw->dl_tensor}, facts_{static_cast<std::uint32_t>(raw->flags), raw->version.minor} {}
 
-    [[nodiscard]] tensor_view view_unchecked() const noexcept { return {tensor_, flags_}; }
+    [[nodiscard]] flags bits() const noexcept { return flags{facts_.bits}; }
+    [[nodiscard]] tensor_view view_unchecked() const noexcept { return {tensor_, bits()}; }
+
+    /// The flags that ferry defines are in the lower half of the struct's flags. `validate` accepts one major version.
+    struct facts {
+        std::uint32_t bits, minor;
+    };
 
     DLManagedTensorVersioned* raw_ = nullptr;
-    DLTensor tensor_{};  // unspecified when empty, as are the flags
-    flags flags_ = flags::none;
+    DLTensor tensor_{};  // unspecified when empty, as are the facts
+    facts facts_{};
 };
 
 namespace detail {
@@ -191,8 +198,8 @@ struct trusted {
 [[nodiscard]] inline DLManagedTensor* release_legacy(managed_tensor& tensor, reporter r) {
     tensor_view const v = trusted::view(tensor);
     if (!check_not_empty(tensor, r) || !check_legacy_flags(v.flags(), r)) return nullptr;
-    return make_valid_raw<DLManagedTensor>(
-        std::move(tensor), fixed_view{v}, v, v.device(), v.flags(), version::legacy, r);
+    return make_valid_raw<DLManagedTensor>(std::move(tensor), fixed_view{v}, v, v.device(), v.flags(), version::legacy,
+                                           r);
 }
 
 }  // namespace detail

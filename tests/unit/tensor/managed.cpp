@@ -270,3 +270,32 @@ TEST_CASE("importing and destroying a tensor does not allocate") {
     }
     CHECK(window.allocations() == 0);
 }
+
+TEST_CASE("R33: changes to a struct after its import have no effect") {
+    float data[6] = {1, 2, 3, 4, 5, 6};
+    tensor p{data, support::float32, {2, 3}};
+    p.raw.version = {1, 1};
+    p.raw.flags = static_cast<std::uint64_t>(ferry::flags::read_only) | std::uint64_t{1} << 40;
+    auto received = from_dlpack(&p.raw);
+    auto const version = received.stamped();
+    auto const view = received.view();
+    auto const is_same = [&](managed_tensor const& t) {
+        CHECK(t.view() == view);
+        CHECK(t.stamped() == version);
+        CHECK(t.is_read_only());
+        CHECK(t.rank() == 2);
+    };
+    p.raw.version = {7, 3};  // a version that requires strides
+    p.raw.flags = 0;
+    p.raw.dl_tensor = {};
+    CHECK(version == ferry::version{1, 1});
+    is_same(received);
+    auto passed = ferry::to_dlpack(std::move(received), ferry::request{});
+    CHECK(passed.get() == &p.raw);
+    is_same(passed);
+    managed_tensor const imported = ferry::from_dlpack<managed_tensor>(std::move(passed));
+    is_same(imported);
+    auto const copied = ferry::to_dlpack(imported, {.copy = ferry::copy_policy::always});
+    CHECK(copied.as<float, 2>()(1, 2) == 6);
+    CHECK(p.deleter_calls == 0);
+}
