@@ -37,11 +37,13 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 /// or ROCm device memory (R48, R49). The deleter of an incomplete copy waits for the copy if the back end has `mark`
 /// (`marking_back_end`). Exceptions of the members of array_traits<T> propagate.
 ///
-/// \param array  array; an rvalue is unchanged if the export fails before the move. A copy of device memory that
-///               is queued on a stream keeps its source alive (R50), unless the source is an array that does not own
-///               its memory, or an lvalue without `share`. The memory of such a source must stay valid until the work
-///               on the stream is complete. Without a stream in the request, copies to CUDA or ROCm device memory are
-///               queued on the default stream (R44), but copies of such sources are complete on return.
+/// \param array  array; an rvalue is moved last, and is unchanged if the export fails, unless its adapter or a wait
+///               fails after the move. A copy of device memory that is queued on a stream keeps its source alive
+///               (R50), unless the source is an array that does not own its memory, or an lvalue without `share`. The
+///               memory of such a source must stay valid until the work on the stream is complete. Without a stream in
+///               the request, copies to CUDA or ROCm device memory are queued on the default stream (R44), but copies
+///               of such sources are complete on return. A copy is also complete on return if the elements of a moved
+///               array do not keep their address.
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors

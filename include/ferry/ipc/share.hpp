@@ -39,17 +39,19 @@ namespace detail {
     return t;
 }
 
-template <class BackEnd>
-[[nodiscard]] std::shared_ptr<share_state> share_tensor(managed_tensor&& tensor, share_options const& how, BackEnd& b,
-                                                        std::source_location where) {
-    tensor_view const v = how.freeze ? tensor.view().as_read_only() : tensor.view();
+/// Shares the memory of a view. `take` returns the tensor that owns the memory; it is called last (D25). `in_place`:
+/// whether the memory may be shared where it is.
+template <class BackEnd, class Take>
+[[nodiscard]] shared share_view(tensor_view v, bool in_place, share_options const& how, BackEnd& b,
+                                std::source_location where, Take take) {
+    if (how.freeze) v = v.as_read_only();
     static_cast<void>(ferry::detail::check_stream(how.ready_on, v.device(), {share_api, where}));
     auto const range = range_of(v);
     auto t = layout_of(v);
     auto const owner = std::make_shared<managed_tensor>();
     new_share share{how, v.is_read_only(), b, where};
     wire::slice exported;
-    if (!v.is_empty() && share.locate(
+    if (in_place && !v.is_empty() && share.locate(
                              range.begin, static_cast<std::int64_t>(range.length), v.device(),
                              [] { return message{"the tensor"}; }, exported)) {
         t.byte_offset = range.first;
@@ -78,9 +80,27 @@ template <class BackEnd>
         share.copied.bytes = v.is_empty() ? 0 : exported.length;
     }
     share.narrow(exported);
-    auto made = share.finish(std::move(t), owner);
-    *owner = std::move(tensor);
+    auto made = share_access::wrap(share.finish(std::move(t), owner));  // closed again if `take` fails
+    *owner = take();
     return made;
+}
+
+/// Shares an array that owns its elements, and moves it into the share last.
+template <class Array, class BackEnd>
+[[nodiscard]] shared share_moved(Array& array, tensor_view const& v, share_options const& how, BackEnd& b,
+                                 std::source_location where) {
+    ferry::detail::reporter const r{share_api, where};
+    static_cast<void>(ferry::detail::check_view(v, r));
+    void const* const begin = &reinterpret_cast<unsigned char const&>(array);
+    bool const keeps_address = !ferry::detail::is_within(v.data(), begin, sizeof array);
+    auto const take = [&, data = v.is_empty() ? nullptr : v.data()] {
+        auto made = ferry::detail::share_tensor(std::move(array), r);
+        if (keeps_address && made.view().data() != data)
+            fail(errc::argument, share_api,
+                 message{"the elements of the array did not move with it: share it as an lvalue, or share a copy"}, where);
+        return made;
+    };
+    return share_view(v, keeps_address, how, b, where, take);
 }
 
 }  // namespace detail
@@ -113,11 +133,11 @@ template <class BackEnd = host_back_end const&>
     if (!tensor)
         detail::fail(errc::consumed, detail::share_api,
                      message{"the managed_tensor holds nothing: it was moved from or released"}, where);
-    return detail::share_access::wrap(detail::share_tensor(std::move(tensor), options, b, where));
+    return detail::share_view(tensor.view(), true, options, b, where, [&] { return std::move(tensor); });
 }
 
 /// Shares an array of any library.
-/// \param array    rvalue, which is moved in, or lvalue, which needs array_traits::share
+/// \param array    rvalue, which is moved in, and is unchanged on failure; or lvalue, which needs array_traits::share
 /// \param options  as for a tensor
 /// \param b        back end
 /// \param where    source location for errors
@@ -130,6 +150,14 @@ template <class Array, class BackEnd = host_back_end const&>
     if constexpr (ferry::detail::is_adapted<std::remove_reference_t<Array>>()) {
         if (options.ready_on == stream_token{})
             options.ready_on = ferry::detail::ready_stream(array, b, {"ferry::ipc::share", where});
+        if constexpr (!std::is_lvalue_reference_v<Array>) {
+            auto const described = view_of(array);
+            tensor_view const& v = described;
+            bool can_share = false;
+            static_cast<void>(
+                ferry::detail::check_shareable<Array>(array, v, can_share, {detail::share_api, where}));
+            if (can_share) return detail::share_moved(array, v, options, b, where);
+        }
         // Importers wait for `ready_on` through the event of the share; no wait here.
         return ipc::share(
             ferry::to_dlpack(std::forward<Array>(array), request{.stream = stream_token::no_sync()}, b, where), options,

@@ -218,7 +218,8 @@ template <class T, class BackEnd>
         return ferry::detail::own_shared<Raw, T, true>(handle, held, to, bits, max, r);
     };
     auto const as = [&]<class Raw>(std::type_identity<Raw>) {
-        return make_capsule(ferry::detail::export_owned<Raw, T&, true>(own, d, held, ready, releasing, r));
+        using array_type = std::remove_const_t<T>;
+        return make_capsule(ferry::detail::export_shared<Raw, array_type, true>(own, d, held, ready, releasing, r));
     };
     return d.stamp.is_legacy() ? as(std::type_identity<DLManagedTensor>{})
                                : as(std::type_identity<DLManagedTensorVersioned>{});

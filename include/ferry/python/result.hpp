@@ -157,7 +157,8 @@ template <class Options>
 /// without `ready_on`, it must be ready when this function is called. A copy is complete. Requires the GIL.
 ///
 /// \tparam Options  library<> and through<>; at most one of each
-/// \param value  array, or managed_tensor; None is returned for an empty managed_tensor
+/// \param value  array, or managed_tensor; None is returned for an empty managed_tensor. An rvalue is released on
+///               failure, because a library may already have imported it
 /// \param like   array, or class of arrays, whose library has `from_dlpack`, or a module or class that has it.
 ///               If null or None, the options determine the type of the result
 /// \return       new reference

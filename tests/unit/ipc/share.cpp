@@ -36,6 +36,7 @@ using ferry::ipc::attach;
 using ferry::ipc::session;
 using ferry::ipc::share;
 using ferry::ipc::unique_fd;
+using support::fails;
 using support::restrided;
 using support::tensor;
 using support::values;
@@ -556,6 +557,48 @@ TEST_CASE("device memory needs a back end with handles, and pinned memory is cop
     CHECK(map(s).device() == ferry::cpu);
     auto empty = share(restrided(make({device_type::cuda, 0}), 0, {0}, {1}));
     CHECK(map(empty).device().type == device_type::cuda);
+}
+
+namespace {
+
+/// An array that can only be moved.
+struct movable {
+    std::unique_ptr<float[]> elements = std::make_unique<float[]>(4);
+    std::int64_t extents[1] = {4};
+};
+/// An array that contains its elements.
+struct inside {
+    float elements[4] = {1, 2, 3, 4};
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<movable> {
+    static tensor_view view(movable& a) { return {a.elements.get(), {a.extents}}; }
+};
+template <>
+struct ferry::array_traits<inside> {
+    static inplace_view<1> view(inside& a) { return {a.elements, {4}}; }
+};
+
+TEST_CASE("D25: an array that is moved into a share is unchanged when the share fails, and moved last") {
+    movable array;
+    array.elements[3] = 4;
+    fails(errc::copy_needed, [&] { static_cast<void>(share(std::move(array), {.copy = copy_policy::never})); });
+    REQUIRE(array.elements != nullptr);
+    claims_that_fail = 1;
+    fails(errc::out_of_memory, [&] { static_cast<void>(share(std::move(array), {})); });
+    REQUIRE(array.elements != nullptr);
+    array.extents[0] = -1;
+    fails(errc::shape, [&] { static_cast<void>(share(std::move(array), {})); });
+    REQUIRE(array.elements != nullptr);
+    array.extents[0] = 4;
+    auto const s = share(std::move(array), {});
+    CHECK(array.elements == nullptr);
+    CHECK(values(map(s)).at(3) == 4);
+    auto const copied = share(inside{}, {});
+    CHECK(values(map(copied)).at(3) == 4);
 }
 
 TEST_CASE("an array of any library is shared by its adapter") {

@@ -1,11 +1,13 @@
 // ferry: performs the copy of a decision.
 #pragma once
 
+#include <ferry/base/detail/catching.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
 #include <ferry/exchange/array_traits.hpp>
@@ -23,6 +25,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
@@ -87,16 +91,58 @@ template <managed_struct Raw>
     return !std::same_as<Raw, DLManagedTensor> || check_legacy_flags(fresh.flags() & flags::subbyte_padded, r);
 }
 
+/// The source of a copy: a tensor, whose view has been validated; or, if null, memory that the caller keeps.
+struct tensor_source {
+    using kept_type = managed_tensor;
+    managed_tensor* tensor = nullptr;
+
+    [[nodiscard]] bool is_validated() const noexcept { return tensor != nullptr; }
+    /// Moves the source into the copy that a stream still makes from it.
+    template <class BackEnd>
+    [[nodiscard]] bool keep(managed_tensor& kept, void const*, stream_token, BackEnd&, reporter) const noexcept {
+        if (tensor != nullptr) kept = std::move(*tensor);  // mutant: keep_source
+        return true;
+    }
+};
+
+/// The source of a copy: an array that is moved, after all that can fail (D25).
+template <class Array>
+struct array_source {
+    using kept_type = std::optional<Array>;
+    Array& array;
+
+    [[nodiscard]] static constexpr bool is_validated() noexcept { return false; }
+    /// Moves the array, whose elements are at `data`, into the copy that `on` still makes from it. If the elements do
+    /// not keep their address, waits for the copy instead.
+    template <class BackEnd>
+    [[nodiscard]] bool keep(std::optional<Array>& kept, void const* data, stream_token on, BackEnd& b,
+                            reporter r) const {
+        if (!is_within(data, &reinterpret_cast<unsigned char const&>(array), sizeof array)) {  // mutant: keep_inside
+            bool const is_kept = on_exception(
+                [&] {
+                    kept.emplace(std::move(array));
+                    auto const described = describe(*kept);
+                    if constexpr (is_result<std::remove_const_t<decltype(described)>>)
+                        if (!described) return false;
+                    return unwrapped(described).data() == data;
+                },
+                [&] { static_cast<void>(b.wait(on)); });
+            if (is_kept) return true;  // mutant: keep_moved_elements
+        }
+        return perform(r, [&] { return b.wait(on); });
+    }
+};
+
 /// Copies `v` into the new memory that `owner` holds and `view_of_owner` describes, and performs the waits of the
 /// decision. Returns null on failure.
 ///
 /// Creates the struct before it queues the copy, so that a failed allocation cannot free memory that a queued copy
-/// writes. The result owns `source`, if not null, while a stream may read it (R50); its deleter waits for an incomplete
-/// copy (`marking_back_end`). On failure `source` is unchanged.
-template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
+/// writes. The result owns `source` while a stream may read it (R50); its deleter waits for an incomplete copy
+/// (`marking_back_end`). On failure `source` is unchanged (D25).
+template <managed_struct Raw, class Owner, class ViewOf, class BackEnd, class Source>
 [[nodiscard]] Raw* copy_into(Owner&& owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
-                             stream_token ready_on, BackEnd& b, managed_tensor* source, reporter r) {
-    using contents_type = copy_with_source<Owner, managed_tensor, queued_by<BackEnd>>;
+                             stream_token ready_on, BackEnd& b, Source source, reporter r) {
+    using contents_type = copy_with_source<Owner, typename Source::kept_type, queued_by<BackEnd>>;
     contents_type contents{std::move(owner)};
     raw_owner<Raw> made{nullptr};
     stream_memory_guard guard{b, d.on, d.to};  // mutant: copy_failed_struct
@@ -127,10 +173,10 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
                 : queue_copy(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, is_complete, r) &&
                       (is_complete || mark_queued(b, d.on, copy.queued, r));  // mutant: copy_queued_mark
         if (!is_queued) return nullptr;
+        // mutant: keep_array
+        if (reads_after_return(d, v.device()) && !source.keep(copy.source, v.data(), d.on, b, r)) return nullptr;
     }
     guard.done();
-    if (source != nullptr && reads_after_return(d, v.device()))  // mutant: keep_source
-        copy.source = std::move(*source);
     return made.release();
 }
 

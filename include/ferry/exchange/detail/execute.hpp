@@ -50,17 +50,18 @@ template <class BackEnd>
 /// has called `check_decision`.
 ///
 /// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share()` returns the
-/// struct for a decision to share. If `source` is not null, it owns `v`, which has been validated; otherwise, the
+/// struct for a decision to share. `source` is the owner of `v`, a tensor_source or an array_source; without one, the
 /// caller keeps `v` alive until a queued copy has completed.
-template <managed_struct Raw, class Array, bool Checked = false, class BackEnd, class Share>
+template <managed_struct Raw, class Array, bool Checked = false, class BackEnd, class Share,
+          class Source = tensor_source>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
-                                               BackEnd& b, Share share, reporter r, managed_tensor* source = nullptr) {
+                                               BackEnd& b, Share share, reporter r, Source source = {}) {
     if (!Checked && !check_decision(d, v.device(), b, r)) return nullptr;
     if (d.action == action::share) return wait_to_share(ready_on, v.device(), d, b, r) ? share() : nullptr;
     if constexpr (never_copies<BackEnd>) {
         return nullptr;  // not reached: a copy was refused above
     } else {
-        if (source == nullptr && !check_view(v, r)) return nullptr;
+        if (!source.is_validated() && !check_view(v, r)) return nullptr;
         auto const copy = [&](auto memory, auto view_of_memory) -> Raw* {
             if (!check_memory(memory, r)) return nullptr;
             return copy_into<Raw>(std::move(unwrapped(memory)), view_of_memory, v, d, ready_on, b, source, r);
@@ -92,7 +93,7 @@ template <class Consumer, class BackEnd>
         return make_valid_raw<DLManagedTensorVersioned, calls_functions<BackEnd>>(std::move(tensor), fixed_view{v}, v,
                                                                                   d.to, bits, d.stamp, r);
     };
-    auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share, r, &tensor);
+    auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share, r, tensor_source{&tensor});
     if (is_unchanged) return std::move(tensor);  // keeps the checked fields; does not read the struct again (R33)
     if (raw == nullptr) return {};
     // mutant: r68_released

@@ -141,40 +141,58 @@ template <class Array>
     return true;
 }
 
-/// Exports an array of type `Array` with the view `v` as a struct of type `Raw`, as decided; returns null on failure.
+/// Exports an lvalue of type `Array` with the view `v` as a struct of type `Raw`, as decided; returns null on failure.
 /// `Checked`: see `execute`.
-/// `own(std::type_identity<S>{}, to, bits, max)` returns a struct of type S that owns the array; called at most once.
+/// `own(std::type_identity<S>{}, to, bits, max)` returns a struct of type S that owns the result of `share`; called at
+/// most once.
 template <managed_struct Raw, class Array, bool Checked = false, class Own, class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_owned(Own own, decision const& d, tensor_view const& v,
-                                                    stream_token ready, BackEnd& b, reporter r) {
-    using T = std::remove_cvref_t<Array>;
-    constexpr bool can_own = !std::is_lvalue_reference_v<Array> || shareable<T>;
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_shared(Own own, decision const& d, tensor_view const& v,
+                                                     stream_token ready, BackEnd& b, reporter r) {
+    constexpr bool can_own = shareable<Array>;
     auto const share = [&]() -> Raw* {
         if constexpr (can_own) return own(std::type_identity<Raw>{}, d.to, d.bits, d.stamp);
         else return nullptr;  // not reached: negotiate decides to copy or to refuse
     };
     if constexpr (can_own && !never_copies<BackEnd>) {
-        // mutant: keep_array
+        // mutant: keep_shared
         if (reads_after_return(d, v.device())) {  // the copy keeps its source alive (R50)
+            if (!Checked && !check_decision(d, v.device(), b, r)) return nullptr;
             auto source = trusted::adopt(
                 own(std::type_identity<DLManagedTensorVersioned>{}, v.device(), v.flags(), version::current));
             if (!source) return nullptr;
-            return execute<Raw, T, Checked>(d, trusted::view(source), ready, b, share, r, &source);
+            return execute<Raw, Array, true>(d, trusted::view(source), ready, b, share, r, tensor_source{&source});
         }
     }
-    return execute<Raw, T, Checked>(d, v, ready, b, share, r);
+    return execute<Raw, Array, Checked>(d, v, ready, b, share, r);
 }
+
+/// Returns a struct that owns a moved array; null on failure. Not a lambda, because GCC does not inline it.
+template <managed_struct Raw, class Array>
+struct move_array {
+    Array& array;
+    decision const& d;
+    tensor_view const& v;
+    reporter r;
+
+    [[nodiscard]] FERRY_ALWAYS_INLINE Raw* operator()() const {
+        return own_raw<Raw>(std::move(array), v, d.to, d.bits, d.stamp, r);
+    }
+};
 
 /// Exports an array as a struct of type `Raw`; returns null on failure.
 template <managed_struct Raw, class Array, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_array(Array&& array, decision const& d, tensor_view const& v,
                                                     stream_token ready, BackEnd& b, reporter r) {
-    if constexpr (!std::is_lvalue_reference_v<Array>)
+    using T = std::remove_cvref_t<Array>;
+    if constexpr (std::is_lvalue_reference_v<Array>) {
+        auto const own = [&]<class S>(std::type_identity<S>, device to, flags bits, version max) {
+            return own_raw<S>(array, v, to, bits, max, r);
+        };
+        return export_shared<Raw, T>(own, d, v, ready, b, r);
+    } else {
         if (!check_not_sliced(array, r)) return nullptr;
-    auto const own = [&]<class S>(std::type_identity<S>, device to, flags bits, version max) {
-        return own_raw<S>(std::forward<Array>(array), v, to, bits, max, r);
-    };
-    return export_owned<Raw, Array>(own, d, v, ready, b, r);
+        return execute<Raw, T>(d, v, ready, b, move_array<Raw, T>{array, d, v, r}, r, array_source<T>{array});
+    }
 }
 
 /// Exports an array with the view `v`, ready on `ready`, for a request and a consumer; returns an empty object on
