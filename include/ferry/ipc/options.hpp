@@ -1,10 +1,11 @@
-// ferry: options of a session, share and attach, and what a session counts and a share copied.
+// ferry: options of sessions, share, attach and topics, and what a session counts and a share copied.
 #pragma once
 
 #include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/ipc/names.hpp>
+#include <ferry/wire/descriptor.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -70,6 +71,16 @@ struct attach_options {
     /// of a CUDA pool, or `shared::file` of an anonymous segment. If both are needed, `shared::files` follow the files
     /// of all memories. Borrowed during the call.
     std::span<int const> files{};
+};
+
+/// Options of publishers, subscribers and registries. An aggregate whose order of members is frozen.
+struct topic_options {
+    /// Directory of the names, which only this user can enter (mode 0700), and which is created if it is missing.
+    /// Empty: `ferry` in the directory that XDG_RUNTIME_DIR names, or, without one, /dev/shm/ferry-<uid>.
+    std::string directory{};
+    /// Converts descriptors to text for readers without ferry, such as `[](auto& d) { return ferry::wire::to_json(d);
+    /// }`. Null: only their bytes are published.
+    std::string (*text)(wire::descriptor const&) = nullptr;
 };
 
 /// The copies that `share` made.

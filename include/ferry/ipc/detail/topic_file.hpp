@@ -9,6 +9,7 @@
 
 #include <ferry/ipc/detail/directory.hpp>
 #include <ferry/ipc/names.hpp>
+#include <ferry/ipc/options.hpp>
 #include <ferry/ipc/shared_memory.hpp>
 #include <ferry/wire/binary.hpp>
 #include <ferry/wire/descriptor.hpp>
@@ -23,19 +24,7 @@
 #include <utility>
 #include <vector>  // bytes of descriptors
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
-
-/// Options of publishers, subscribers and registries. An aggregate whose order of members is frozen.
-struct topic_options {
-    /// Directory of the names, which only this user can enter (mode 0700), and which is created if it is missing.
-    /// Empty: `ferry` in the directory that XDG_RUNTIME_DIR names, or, without one, /dev/shm/ferry-<uid>.
-    std::string directory{};
-    /// Converts descriptors to text for readers without ferry, such as `[](auto& d) { return ferry::wire::to_json(d);
-    /// }`. Null: only their bytes are published.
-    std::string (*text)(wire::descriptor const&) = nullptr;
-};
-
-namespace detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 struct topic_head {
     static constexpr std::uint64_t the_magic = 0x3143505452524546;  // "FERRTPC1", little-endian
@@ -224,5 +213,4 @@ class topic_writer {
     std::uint64_t generation_ = 0, stream_ = 0;
 };
 
-}  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
