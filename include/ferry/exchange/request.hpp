@@ -16,7 +16,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 /// The `copy` argument of the array API (R53).
 enum class copy_policy : std::uint8_t {
     if_needed,  ///< share if possible, otherwise copy (None in Python)
-    always,     ///< copy to new memory, of which the consumer is the sole owner (True)
+    always,     ///< copy to new memory, of which the consumer is the sole owner (True); the copy that a producer makes
+                ///< for the request is not copied again
     never,      ///< share, otherwise fail with errc::copy_needed or errc::not_shareable (False)
 };
 

@@ -341,6 +341,11 @@ void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
 [[nodiscard]] inline bool is_copied_despite(PyObject* x, request const& req, managed_tensor const& got) noexcept {
     return req.copy == copy_policy::never && got.is_copied() && PyCapsule_CheckExact(x) == 0;
 }
+/// Returns the part of a request that remains after the import of `x` as `got`; see ferry::detail::remaining. The flag
+/// in a capsule does not belong to the request.
+[[nodiscard]] inline request remaining(PyObject* x, request const& req, managed_tensor const& got) noexcept {
+    return PyCapsule_CheckExact(x) != 0 ? req : ferry::detail::remaining(req, got);
+}
 inline constexpr char const* copied_text =
     "copy=False was requested, but the producer made a copy (R54): request copy=None";
 
@@ -372,7 +377,8 @@ template <class T, class BackEnd>
     if constexpr (std::same_as<T, managed_tensor>)
         if (is_final<T>(req, got.tensor)) return std::move(got.tensor);
     gil_releasing_back_end releasing{b};
-    return ferry::from_dlpack<T>(std::move(got.tensor), req, releasing, got.ready_on, where);
+    auto const rest = remaining(x, req, got.tensor);
+    return ferry::from_dlpack<T>(std::move(got.tensor), rest, releasing, got.ready_on, where);
 }
 
 }  // namespace detail

@@ -104,7 +104,8 @@ template <class T, class BackEnd = host_back_end>
         if constexpr (std::same_as<T, managed_tensor>)
             if (detail::is_final<T>(req, got.tensor)) return std::move(got.tensor);
         detail::gil_releasing_back_end releasing{b};
-        return ferry::try_from_dlpack<T>(std::move(got.tensor), req, releasing, got.ready_on, where);
+        auto const rest = detail::remaining(x, req, got.tensor);
+        return ferry::try_from_dlpack<T>(std::move(got.tensor), rest, releasing, got.ready_on, where);
     } catch (...) {
         return detail::caught_error(raised, api, where);
     }

@@ -208,9 +208,12 @@ TEST_CASE("R54: the copy of a producer is copied again only if the request requi
     auto const& v = ferry::view_of(a.layout(0, 2, {4, 3}, {1, 4}));
     request const row_major{.copy = copy_policy::always, .layout = ferry::layout::contiguous};
     for (bool const is_row_major : {false, true}) {
-        auto made = ferry::to_dlpack(v, is_row_major ? row_major : request{.copy = copy_policy::always});
-        auto const* const data = made.view().data();
-        auto const imported = ferry::from_dlpack<managed_tensor>(std::move(made), row_major);
+        struct {
+            managed_tensor made;
+            managed_tensor ferry_export(request const&) { return std::move(made); }
+        } producer{ferry::to_dlpack(v, is_row_major ? row_major : request{.copy = copy_policy::always})};
+        auto const* const data = producer.made.view().data();
+        auto const imported = ferry::from_dlpack<managed_tensor>(producer, row_major);
         CHECK(imported.view().is_contiguous());
         CHECK(imported.is_copied());
         CHECK((imported.view().data() == data) == is_row_major);

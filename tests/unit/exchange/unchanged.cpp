@@ -3,6 +3,7 @@
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/exchange/to_host.hpp>
 #include <support/allocation_failure.hpp>
+#include <support/counting_producer.hpp>
 #include <support/fails.hpp>
 #include <support/sim_array.hpp>
 #include <support/verb.hpp>
@@ -206,4 +207,23 @@ TEST_CASE("R50: a queued copy of an array whose elements stay where they were is
         CHECK(sim.reads_after_release() == 0);
     }
     CHECK(sim.live_bytes() == 0);
+}
+
+TEST_CASE("R53: copy_policy::always makes new memory from a tensor that is a copy") {
+    float data[6] = {};
+    request const always{.copy = copy_policy::always};
+    for (bool const is_copied : {false, true}) {
+        support::counting_producer p{data, support::float32, {2, 3}};
+        if (is_copied) p.raw.flags = static_cast<std::uint64_t>(ferry::flags::is_copied);
+        auto const is_new = [&](managed_tensor const& got, int calls) {
+            CHECK(got.is_copied());
+            CHECK(got.view().data() != data);
+            CHECK(p.deleter_calls == calls);
+        };
+        is_new(ferry::to_dlpack(ferry::from_dlpack(&p.raw), always), 1);
+        is_new(ferry::from_dlpack<managed_tensor>(ferry::from_dlpack(&p.raw), always), 2);
+        is_new(ferry::from_dlpack<managed_tensor>(&p.raw, always), 3);
+        is_new(ferry::from_dlpack<taken>(ferry::from_dlpack(&p.raw), always, ferry::host_only, {}).tensor, 4);
+        is_new(*ferry::try_from_dlpack<managed_tensor>(&p.raw, always), 5);
+    }
 }

@@ -154,3 +154,31 @@ TEST_CASE("R54: the import of an adapter that throws is an error, and the tensor
     CHECK(std::string{got.error().what()}.find("full") != std::string::npos);
     CHECK(owner.use_count() == 1);
 }
+
+TEST_CASE("R53: copy_policy::always makes new memory from a copy in a capsule, and not from the copy of a producer") {
+    support::start_python();
+    float value = 3;
+    ferry::request const always{.copy = ferry::copy_policy::always};
+    auto const copy = [&] {
+        return ferry::python::to_capsule(ferry::make_managed(
+            std::make_unique<int>(0), ferry::tensor_view{&value, {}}, ferry::flags::is_copied));
+    };
+    reference const type = support::eval("type('P', (), {'__dlpack__': lambda self, **how: self.made.pop()})");
+    for (bool const is_object : {false, true}) {
+        auto const next = [&] {
+            reference capsule{copy()};
+            if (!is_object) return capsule;
+            reference producer{PyObject_CallNoArgs(type.get())};
+            reference const list{Py_BuildValue("[O]", capsule.get())};
+            REQUIRE(PyObject_SetAttrString(producer.get(), "made", list.get()) == 0);
+            return producer;
+        };
+        auto const thrown = ferry::python::from_python<managed_tensor>(next().get(), always);
+        auto const tried = try_from_python<managed_tensor>(next().get(), always);
+        REQUIRE(tried.has_value());
+        for (auto const* const got : {&thrown, &*tried}) {
+            CHECK(got->is_copied());
+            CHECK((got->view().data() == &value) == is_object);
+        }
+    }
+}

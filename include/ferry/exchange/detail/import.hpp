@@ -45,6 +45,16 @@ template <bool ByCall = false>
                                                                            v.device(), assumed, version::current, r));
 }
 
+/// Returns the part of a request that remains after its producer returned `got`: a copy that the producer made for the
+/// request is not copied again (R12), unless the request requires another order.
+[[nodiscard]] inline request remaining(request req, managed_tensor const& got) noexcept {
+    bool const is_copied_already =
+        got.is_copied() && (req.layout == layout::strided || trusted::view(got).is_contiguous());
+    // mutant: r12_copied_already
+    if (req.copy == copy_policy::always && is_copied_already) req.copy = copy_policy::if_needed;
+    return req;
+}
+
 /// Carries out the part of a request that the producer ignored: `copy` and `device` (R56, R58). The data is ready on
 /// the stream `ready`. On failure, returns an empty object, and `got` is unchanged.
 template <class Consumer, class BackEnd>
@@ -52,10 +62,6 @@ template <class Consumer, class BackEnd>
                                                                    stream_token ready, BackEnd& b, reporter r) {
     if (!check_not_empty(got, r) || !check_lanes<Consumer>(trusted::view(got), r)) return {};
     req.max_version = version::current;  // applies to the producer only: `adopt` takes a versioned tensor
-    bool const is_copied_already =
-        got.is_copied() && (req.layout == layout::strided || trusted::view(got).is_contiguous());
-    // mutant: r12_copied_already
-    if (req.copy == copy_policy::always && is_copied_already) req.copy = copy_policy::if_needed;
     auto const d = decide<Consumer, managed_tensor, calls_functions<BackEnd>>(trusted::view(got), ready, true, req);
     return execute_owned<Consumer>(std::move(got), d, ready, b, r);
 }
@@ -125,7 +131,7 @@ template <class Consumer, class Producer, class BackEnd>
         managed_tensor& got = unwrapped(exported);
         ready = ready_after(asked, got.device());
         asked = with_stream<Consumer>(asked, got.device());  // mutant: current_stream_of_exporter
-        return finish_import<Consumer>(std::move(got), asked, ready, b, r);
+        return finish_import<Consumer>(std::move(got), remaining(asked, got), ready, b, r);
     } else if constexpr (is_adapted<std::remove_reference_t<Producer>>()) {
         auto const described = describe(from);
         if (!check_result(described, r)) return {};
