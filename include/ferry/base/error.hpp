@@ -187,7 +187,7 @@ class FERRY_VISIBLE error : public std::exception {
     /// Constructs an error. Does not allocate.
     ///
     /// \param code   error code
-    /// \param api    name of the public function that reports the error; static storage
+    /// \param api    name of the public function that reports the error; static storage; null means empty
     /// \param text   description of the error, with the fix
     /// \param where  source location of the caller
     FERRY_COLD error(errc code, char const* api, message const& text,
@@ -196,12 +196,12 @@ class FERRY_VISIBLE error : public std::exception {
     /// Constructs an error from one text. Does not allocate.
     ///
     /// \param code   error code
-    /// \param api    name of the public function that reports the error; static storage
+    /// \param api    name of the public function that reports the error; static storage; null means empty
     /// \param text   description of the error, with the fix; null means empty
     /// \param where  source location of the caller
     FERRY_COLD error(errc code, char const* api, char const* text,
                      std::source_location where = std::source_location::current()) noexcept
-        : code_{code}, api_{api}, where_{where} {
+        : code_{code}, api_{api != nullptr ? api : ""}, where_{where} {
         text_ << api << ": " << text;
     }
 
@@ -227,8 +227,12 @@ class FERRY_VISIBLE error : public std::exception {
     [[nodiscard]] char const* what() const noexcept override { return text_.c_str(); }
     /// Returns the text without the name of the function.
     ///
-    /// \return  text of the constructor; valid while this object exists
-    [[nodiscard]] char const* text() const noexcept { return text_.c_str() + std::strlen(api_) + 2; }
+    /// \return  text of the constructor, as far as it fits; valid while this object exists
+    [[nodiscard]] char const* text() const noexcept {
+        char const* const all = text_.c_str();
+        std::size_t const begin = std::strlen(api_) + 2, length = std::strlen(all);
+        return all + (begin < length ? begin : length);  // a long name leaves no room for text
+    }
 
    private:
     errc code_;

@@ -2,12 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <iterator>
 #include <set>
 #include <string>
+#include <string_view>
 
 using ferry::errc;
 using ferry::error;
@@ -111,4 +114,22 @@ TEST_CASE("an error is a std::exception, and a copy has the same text") {
         CHECK(copy.code() == errc::dtype);
         CHECK(copy.what() == what);
     }
+}
+
+TEST_CASE("the text of an error is within it, whatever the length of the function's name") {
+    for (std::size_t length = 0; length <= 1000; ++length) {
+        std::string const api(length, 'f'), whole = api + ": text";
+        std::string_view const held = whole;
+        ferry::error const e{errc::shape, api.c_str(), "text"};
+        ferry::error const copy{e};
+        for (auto const* const error : {&e, &copy}) {
+            CHECK(error->what() == held.substr(0, 399));
+            CHECK(error->text() ==
+                  held.substr(0, 399).substr(std::min<std::size_t>(length + 2, std::strlen(e.what()))));
+            CHECK(error->text() <= error->what() + std::strlen(error->what()));
+        }
+    }
+    ferry::error const unnamed{errc::shape, nullptr, "text"};
+    CHECK(std::string_view{unnamed.text()} == "text");
+    CHECK(std::string_view{unnamed.api()}.empty());
 }
