@@ -39,7 +39,7 @@ template <class T, int Rank, access_from Access = access_from::host, layout Layo
 inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layout, std::is_const_v<T>};
 
 /// Fails unless a view meets the requirements of a typed view.
-[[nodiscard]] constexpr bool check_as(tensor_view const& v, as_target to, reporter r) {
+[[nodiscard]] inline bool check_as(tensor_view const& v, as_target to, reporter r) {
     if (v.dtype() != to.dtype) {
         message text{"dtype is "};
         text << v.dtype() << ", expected " << to.dtype;
@@ -68,14 +68,13 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
     if (!is_addressable(v.device().type))
         return report(r, errc::not_accessible,
                       message{"the data pointer of "}
-                          << name(v.device().type)
-                          << " memory is a handle, not an address: use the API of the device");
+                          << name(v.device().type) << " memory is a handle, not an address: use the API of the device");
     if (to.strides == layout::contiguous && !v.is_contiguous())
         return report(r, errc::strides,
                       "the elements are not contiguous: use layout::strided, or request a copy with "
                       "copy_policy::always and layout::contiguous");
     if (v.data() == nullptr && count != 0) return report_invalid(v, r);  // R26
-    if (!std::is_constant_evaluated() && count != 0 && reinterpret_cast<std::uintptr_t>(v.data()) % to.alignment != 0)
+    if (count != 0 && reinterpret_cast<std::uintptr_t>(v.data()) % to.alignment != 0)
         return report(r, errc::alignment,
                       message{"the first element is not aligned to "}
                           << to.alignment << " bytes (R31): request a copy with copy_policy::always");
@@ -100,7 +99,7 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
 ///                invalid device is reported, as errc::device, only if the extents or the data are also invalid
 #if FERRY_HAS_EXCEPTIONS
 template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
-[[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
     static_cast<void>(detail::check_as(v, detail::target_of<T, Rank, Access, Layout>, {"ferry::as", where}));
     return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
 }

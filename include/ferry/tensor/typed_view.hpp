@@ -65,7 +65,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     /// Constructs a view; called by `as`.
     ///
     /// \param v  view that `as` has checked
-    constexpr typed_view(detail::checked_by_as, tensor_view const& v) noexcept : elements_{v} {}
+    typed_view(detail::checked_by_as, tensor_view const& v) noexcept : elements_{v} {}
 
     /// Converts a view of T to a view of T const, and a contiguous view to a strided one. A view of dynamic rank
     /// references the extents and strides of a view of static rank, which must outlive it; passing a temporary does not

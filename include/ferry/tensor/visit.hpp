@@ -26,7 +26,7 @@ template <class... T>
 
 /// Fails unless the data type of a view is one of T..., and the view meets the requirements of that typed view.
 template <int Rank, class... T>
-[[nodiscard]] constexpr bool check_visit(tensor_view const& v, reporter r) {
+[[nodiscard]] inline bool check_visit(tensor_view const& v, reporter r) {
     as_target to{};
     if (!((v.dtype() == dtype_of<T> && (to = target_of<T, Rank>, true)) || ...))  // mutant: visit_dtype
         return report_visit<T...>(v.dtype(), r);
@@ -35,7 +35,7 @@ template <int Rank, class... T>
 
 /// Calls a function with the typed view of a view that `check_visit` has checked.
 template <int Rank, class First, class... Rest, class F>
-constexpr decltype(auto) visit_checked(tensor_view const& v, F& f) {
+inline decltype(auto) visit_checked(tensor_view const& v, F& f) {
     using returned = std::invoke_result_t<F&, typed_view<First, Rank>>;
     static_assert((std::is_same_v<returned, std::invoke_result_t<F&, typed_view<Rest, Rank>>> && ...),
                   "ferry: the function passed to ferry::visit must return the same type for every element type: state "
@@ -65,15 +65,13 @@ constexpr decltype(auto) visit_checked(tensor_view const& v, F& f) {
 #if FERRY_HAS_EXCEPTIONS
 template <int Rank, element... T, class F>
     requires(sizeof...(T) > 0)
-constexpr decltype(auto) visit(tensor_view const& v, F&& f,
-                               std::source_location where = std::source_location::current()) {
+inline decltype(auto) visit(tensor_view const& v, F&& f, std::source_location where = std::source_location::current()) {
     static_cast<void>(detail::check_visit<Rank, T...>(v, {"ferry::visit", where}));
     return detail::visit_checked<Rank, T...>(v, f);
 }
 template <element... T, class F>
     requires(sizeof...(T) > 0)
-constexpr decltype(auto) visit(tensor_view const& v, F&& f,
-                               std::source_location where = std::source_location::current()) {
+inline decltype(auto) visit(tensor_view const& v, F&& f, std::source_location where = std::source_location::current()) {
     return visit<dynamic_rank, T...>(v, f, where);
 }
 #endif

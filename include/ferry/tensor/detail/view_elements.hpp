@@ -47,7 +47,7 @@ struct view_elements {
 
     constexpr view_elements() = default;
     /// \param v  view, which must have been checked
-    constexpr explicit view_elements(tensor_view const& v) noexcept
+    explicit view_elements(tensor_view const& v) noexcept
         : data{static_cast<T*>(untyped_data(v))}, layout{v}, step{bits_per_element(v.dtype(), v.is_padded())} {}
     template <class U, int R, bool S>
     constexpr explicit view_elements(view_elements<U, R, S> const& e) noexcept
