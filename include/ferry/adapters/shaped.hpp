@@ -1,6 +1,7 @@
 // ferry: an array stored with its extents and strides, for libraries that do not store these as std::int64_t.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/inplace_dims.hpp>

@@ -6,6 +6,7 @@
 #include <see_the_error_above>
 #endif
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/negotiate.hpp>
 

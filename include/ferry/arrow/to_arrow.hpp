@@ -3,6 +3,7 @@
 
 #include <ferry/abi/arrow.hpp>
 #include <ferry/arrow/detail/export_block.hpp>
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/bits.hpp>

@@ -1,6 +1,7 @@
 // ferry: conformance checks of copies, and of the memory that array_traits<T>::allocate returns.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/conformance/detail/same.hpp>
 #include <ferry/conformance/detail/samples.hpp>

@@ -1,6 +1,7 @@
 // ferry: conformance checks of moved, shared, borrowed and read-only exports, and of exports for older DLPack versions.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/exchange/borrow.hpp>
 #include <ferry/conformance/detail/same.hpp>
 #include <ferry/conformance/detail/samples.hpp>

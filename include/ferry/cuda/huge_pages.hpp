@@ -1,6 +1,7 @@
 // ferry: unpopulated host memory in huge pages, for large copies.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/space/memory_space.hpp>
 

@@ -1,6 +1,7 @@
 // ferry: an owning file descriptor, and the error codes for errno.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/config.hpp>
 

@@ -15,6 +15,7 @@
 #endif
 #include <Python.h>
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/config.hpp>
 
 #if !defined(_WIN32)

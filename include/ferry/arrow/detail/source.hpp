@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/tree.hpp>

@@ -1,6 +1,7 @@
 // ferry: the bytes of an item of a column as a key. Requires exceptions.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>

@@ -1,6 +1,7 @@
 // ferry: the import of one foreign tensor into an array, and the checks that every import must pass.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/conformance/detail/foreign.hpp>
 #include <ferry/conformance/detail/same.hpp>
 #include <ferry/exchange/from_dlpack.hpp>

@@ -1,6 +1,7 @@
 // ferry: a producer of a tensor on the simulated device, whose elements are written by pending work.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/conformance/detail/box.hpp>
 #include <ferry/conformance/detail/foreign.hpp>
 #include <ferry/conformance/sim_device.hpp>

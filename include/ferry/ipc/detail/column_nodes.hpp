@@ -1,6 +1,7 @@
 // ferry: columns from the words of a descriptor.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/tree.hpp>
