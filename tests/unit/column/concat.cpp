@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -310,6 +311,29 @@ TEST_CASE("random dictionaries of every type are joined to distinct values") {
             bool const is_one = made.length() == chunks[0].dictionary().length();  // perhaps of equal dictionaries
             CHECK((is_one || made.length() == static_cast<std::int64_t>(distinct.size())));
         }
+}
+
+TEST_CASE("dictionaries whose values are large without memory are refused, not expanded") {
+    std::int8_t const index = 0;
+    column_buffer const indices[] = {{}, {&index, 1}};
+    auto const of = [&](ferry::column_parts const& dictionary) {
+        return ferry::make_column({.format = "c", .length = 1, .buffers = indices, .dictionary = &dictionary}, nullptr);
+    };
+    column const nulls[] = {of({.format = "n", .length = std::int64_t{1} << 62}), of({.format = "n", .length = 1})};
+    fails(errc::overflow, [&] { static_cast<void>(ferry::concat(nulls)); }, {"too long to be merged"});
+    std::int32_t starts[16]{}, sizes[16], other = 1;
+    std::ranges::fill(sizes, 16);
+    column_buffer const views[] = {{}, {starts, 64}, {sizes, 64}}, few[] = {{}, {starts, 64}, {&other, 4}};
+    std::vector<ferry::column_parts> levels(20);
+    levels[0] = {.format = "n", .name = "item", .length = 16};
+    for (std::size_t k = 1; k < levels.size(); ++k)
+        levels[k] = {.format = "+vl", .name = "item", .length = 16, .buffers = views, .children = {&levels[k - 1], 1}};
+    auto small = levels.back();
+    small.length = 1;
+    small.buffers = few;
+    column const lists[] = {of(small), of(levels.back())};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(lists)); },
+          {"too large for a value of a dictionary"});
 }
 
 TEST_CASE("each dictionary is read once, for any number of chunks") {

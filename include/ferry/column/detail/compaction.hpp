@@ -626,6 +626,9 @@ class compaction {
                 if (end > begin) pieces.emplace_back(column_view{d.node(), d.offset() + begin, end - begin});
                 begin = end + 1;
             };
+            if (d.length() > (std::numeric_limits<std::int32_t>::max)())  // perhaps of a type without bytes
+                refuse(n, message{"a dictionary of "} << d.length() << " items is too long to be merged with others",
+                       errc::overflow);
             indices.reserve(static_cast<std::size_t>(d.length()));
             for (std::int64_t i = 0; i < d.length(); ++i) {
                 key.clear();

@@ -43,6 +43,9 @@ struct node_thrower {
     return low;
 }
 
+/// The bytes of a value that is a list at most: list views may refer to the same items again and again, at each level.
+inline constexpr std::size_t most_of_lists = std::size_t{1} << 26;
+
 /// Appends the value of item `i`, such that two items of one type have equal keys if and only if they have the same
 /// bytes, or are null. Another process may change the column: each number is loaded once, and checked before it is
 /// used.
@@ -77,7 +80,10 @@ inline void append_key(std::string& key, column_view c, std::int64_t i, node_thr
         auto const items = value_reader<column_view>{c}.read(i, r);
         std::int64_t const count = items.length();
         append(&count, sizeof count);
-        for (std::int64_t k = 0; k < count; ++k) append_key(key, items, k, r);
+        for (std::int64_t k = 0; k < count; ++k) {
+            if (key.size() > most_of_lists) report_item(r, c, i, "it is too large for a value of a dictionary");
+            append_key(key, items, k, r);
+        }
     } else if (value_reader<std::span<std::byte const>>::accepts(c.type())) {
         auto const bytes = value_reader<std::span<std::byte const>>{c}.read(i, r);
         std::size_t const size = bytes.size();
