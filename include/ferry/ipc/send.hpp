@@ -62,7 +62,7 @@ class transfer {
     transfer(transfer const&) = delete;
     transfer& operator=(transfer const&) = delete;
     ~transfer() {
-        if (is_inside_) ::shutdown(socket_, SHUT_RDWR);
+        if (is_inside_) ::shutdown(socket_, SHUT_RDWR);  // mutant: ipc_send_shut_down
     }
 
     void send(std::span<std::byte const> bytes, std::span<int const> files) {
@@ -137,7 +137,7 @@ class transfer {
     }
     void check_files(parcel_head const& head) const {
         if (sockets_ != 0) refuse(errc::bad_descriptor, sockets_, " files are sockets: send only files of memory");
-        if (found_ > head.files || (found_ < head.files && !is_cut_))
+        if (found_ > head.files || (found_ < head.files && !is_cut_))  // mutant: ipc_receive_stated
             refuse(errc::bad_descriptor, "the message states ", head.files, " files, and has ", found_, sender);
         if (is_cut_)
             refuse(errc::out_of_memory, "received ", found_, " of ", head.files,
@@ -191,7 +191,7 @@ class transfer {
     /// Takes over the files that a call of recvmsg returned.
     void adopt(msghdr& m) noexcept {
         constexpr int pidfd = 4;  // SCM_PIDFD: a file as well, which the application has enabled (SO_PASSPIDFD)
-        is_cut_ |= (m.msg_flags & MSG_CTRUNC) != 0;
+        is_cut_ |= (m.msg_flags & MSG_CTRUNC) != 0;  // mutant: ipc_receive_cut
         for (auto* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c))
             for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
                 if (c->cmsg_level != SOL_SOCKET || (c->cmsg_type != SCM_RIGHTS && c->cmsg_type != pidfd)) break;
@@ -200,6 +200,7 @@ class transfer {
                 unique_fd file{number};
                 if (c->cmsg_type == pidfd) break;
                 linger const off{};  // so that closing it does not wait; succeeds for sockets only
+                // mutant: ipc_receive_sockets
                 sockets_ += ::setsockopt(number, SOL_SOCKET, SO_LINGER, &off, sizeof off) == 0 ? 1 : 0;
                 if (found_++ < limits_.files) files_->push_back(std::move(file));
             }

@@ -500,7 +500,7 @@ TEST_CASE("a stream is shut down when the peer has received only a part of a mes
                             {.patience = std::chrono::milliseconds{50}});
                    },
                    {"the peer has received "});
-    CHECK(is_shut_down(c.there.get()));
+    REQUIRE(is_shut_down(c.there.get()));
     support::fails(errc::exporter_gone, [&] { static_cast<void>(receive(c.here.get(), patient)); });
     CHECK(w.is_closed());
 }
