@@ -202,7 +202,7 @@ int read_in_container(int socket) {
 }  // namespace
 
 TEST_CASE("topic: frames in anonymous segments are read in other mount and pid namespaces, with another /dev/shm" *
-          doctest::skip(support::lacks_root())) {
+          doctest::skip(support::lacks_namespaces())) {
     using ferry::ipc::unique_fd;
     using support::slots;
     std::array<unique_fd, 2> sockets, ends;
