@@ -3,6 +3,8 @@
 
 #include <ferry/base/error.hpp>
 
+#include <support/fix_in_message.hpp>
+
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -13,8 +15,8 @@ namespace support {
 /// A std::string, since doctest prints a char const* as an address.
 inline doctest::String shown(char const* text) { return text; }
 
-/// Checks that `f()` throws ferry::error with `code`, and a message that starts with the function's name and contains
-/// every text.
+/// Checks that `f()` throws ferry::error with `code`, and a message that starts with the function's name, states a fix
+/// and contains every text.
 template <class F>
 void fails(ferry::errc code, F f, std::initializer_list<char const*> texts = {}) {
     try {
@@ -24,6 +26,7 @@ void fails(ferry::errc code, F f, std::initializer_list<char const*> texts = {})
         CHECK_MESSAGE(e.code() == code, "the code is ", shown(ferry::name(e.code())), ", expected ",
                       shown(ferry::name(code)));
         CHECK(std::strstr(e.what(), e.api()) == e.what());
+        CHECK_MESSAGE(states_fix(e), "no fix in: ", shown(e.what()));
         for (auto const* text : texts)
             CHECK_MESSAGE(std::strstr(e.what(), text) != nullptr, "no `", shown(text), "` in: ", shown(e.what()));
         return;

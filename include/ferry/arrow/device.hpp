@@ -29,14 +29,16 @@ namespace detail {
     auto const type = static_cast<device_type>(a.device_type);
     if (!is_known(type))
         fail(errc::device, api,
-             message{"unknown device type "} << std::int64_t{a.device_type} << ": expected a type of Arrow's interface",
+             message{"unknown device type "}
+                 << std::int64_t{a.device_type}
+                 << ", expected a type of Arrow's C device interface: correct it in the producer",
              where);
     if (ignores_id(type)) return {type, 0};
     if (a.device_id < 0 || a.device_id > (std::numeric_limits<std::int32_t>::max)())
-        fail(
-            errc::device, api,
-            message{"invalid device id "} << a.device_id << " for " << name(type) << ": expected the index of a device",
-            where);
+        fail(errc::device, api,
+             message{"invalid device id "} << a.device_id << " for " << name(type)
+                                           << ", expected the index of a device: correct it in the producer",
+             where);
     return {type, static_cast<std::int32_t>(a.device_id)};
 }
 [[nodiscard]] inline ArrowDeviceArray make_device_array(column_view c, std::shared_ptr<void const> owner, void* event,
@@ -62,7 +64,8 @@ namespace detail {
 [[nodiscard]] inline column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema,
                                        std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow";
-    if (array == nullptr) detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null"}, where);
+    if (array == nullptr)
+        detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null: pass a struct"}, where);
     auto const place = detail::device_of(*array, api, where);
     if (place.type != device_type::cpu)
         detail::fail(errc::no_backend, api,
@@ -96,7 +99,8 @@ template <arrow_event_back_end BackEnd>
 [[nodiscard]] column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema, BackEnd& b, stream_token on = {},
                                 std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow";
-    if (array == nullptr) detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null"}, where);
+    if (array == nullptr)
+        detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null: pass a struct"}, where);
     auto const place = detail::device_of(*array, api, where);
     static_cast<void>(detail::check_support(b, place, {api, where}));
     static_cast<void>(detail::check_stream(on, place, {api, where}));
@@ -134,7 +138,8 @@ template <arrow_event_back_end BackEnd>
 void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token ready_on = {},
               std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_arrow";
-    if (out == nullptr) detail::fail(errc::argument, api, message{"the ArrowDeviceArray to write to is null"}, where);
+    if (out == nullptr)
+        detail::fail(errc::argument, api, message{"the ArrowDeviceArray to write to is null: pass a struct"}, where);
     auto const place = c.device();
     static_cast<void>(detail::check_stream(ready_on, place, {api, where}));
     if (!ready_on.names_stream() || place.type == device_type::cpu) {
@@ -169,7 +174,8 @@ void to_arrow(column const&, ArrowDeviceArray*, BackEnd&, stream_token = {}) FER
 inline void to_arrow(column const& c, ArrowDeviceArray* out,
                      std::source_location where = std::source_location::current()) {
     if (out == nullptr)
-        detail::fail(errc::argument, "ferry::to_arrow", message{"the ArrowDeviceArray to write to is null"}, where);
+        detail::fail(errc::argument, "ferry::to_arrow",
+                     message{"the ArrowDeviceArray to write to is null: pass a struct"}, where);
     *out = detail::make_device_array(c.view(), c.owner(), nullptr, {"ferry::to_arrow", where});
 }
 

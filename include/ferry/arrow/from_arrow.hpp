@@ -25,8 +25,8 @@ struct imported_tree : column_tree {
 [[nodiscard]] inline std::shared_ptr<imported_tree> read_arrow(ArrowArray const* array, ArrowSchema const* schema,
                                                                device on, char const* api, std::source_location where) {
     if (array == nullptr || schema == nullptr)
-        fail(errc::argument, api, message{array == nullptr ? "the ArrowArray" : "the ArrowSchema"} << " is null",
-             where);
+        fail(errc::argument, api,
+             message{array == nullptr ? "the ArrowArray" : "the ArrowSchema"} << " is null: pass a struct", where);
     // Only the lengths of data buffers are read, in memory that no stream can still write.
     bool const reads_lengths = on.type == device_type::cpu;
     column_path const path{name_of(*schema)};

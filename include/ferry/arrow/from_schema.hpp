@@ -23,7 +23,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 [[nodiscard]] inline column from_arrow_schema(ArrowSchema const* schema,
                                               std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow_schema";
-    if (schema == nullptr) detail::fail(errc::argument, api, message{"the ArrowSchema is null"}, where);
+    if (schema == nullptr) detail::fail(errc::argument, api, message{"the ArrowSchema is null: pass a struct"}, where);
     detail::column_path const path{detail::name_of(*schema)};
     auto const size = detail::arrow_check{api, where, false}.run(nullptr, *schema, path);
     auto tree = std::make_shared<detail::column_tree>();

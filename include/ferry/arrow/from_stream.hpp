@@ -64,14 +64,17 @@ class arrow_reader {
     /// \throws std::bad_alloc      when an allocation fails
     explicit arrow_reader(ArrowArrayStream* stream, std::source_location where = std::source_location::current()) {
         if (stream == nullptr || stream->release == nullptr)
-            detail::fail(errc::argument, api,
-                         message{stream == nullptr ? "the ArrowArrayStream is null"
-                                                   : "the ArrowArrayStream has been released or moved from"},
-                         where);
+            detail::fail(
+                errc::argument, api,
+                message{stream == nullptr ? "the ArrowArrayStream is null: pass a stream"
+                                          : "the ArrowArrayStream was released or moved from: get another one"},
+                where);
         if (stream->get_schema == nullptr || stream->get_next == nullptr || stream->get_last_error == nullptr)
             detail::fail(
                 errc::argument, api,
-                message{"a callback of the ArrowArrayStream is null: expected get_schema, get_next and get_last_error"},
+                message{"a callback of the ArrowArrayStream is null, expected get_schema, get_next and get_last_error: "
+                        "correct it in the "
+                        "producer"},
                 where);
         check(*stream, stream->get_schema(stream, &schema_.raw), where);
         type_ = from_arrow_schema(&schema_.raw, where);
@@ -116,6 +119,7 @@ class arrow_reader {
                  : result == EIO    ? " (EIO)"
                  : result == ENOSYS ? " (ENOSYS)"
                                     : "");
+        text << ": check the producer of the stream";
         char const* const stream_text = stream.get_last_error(&stream);
         throw arrow_stream_error{result == EINVAL   ? errc::argument
                                  : result == ENOMEM ? errc::out_of_memory

@@ -123,7 +123,8 @@ class schema_writer {
 /// \throws std::bad_alloc  when an allocation fails
 inline void to_arrow(column const& c, ArrowArray* out, std::source_location where = std::source_location::current()) {
     if (out == nullptr)
-        detail::fail(errc::argument, "ferry::to_arrow", message{"the ArrowArray to write to is null"}, where);
+        detail::fail(errc::argument, "ferry::to_arrow", message{"the ArrowArray to write to is null: pass a struct"},
+                     where);
     if (!is_host_accessible(c.device()))
         detail::fail(errc::not_accessible, "ferry::to_arrow",
                      message{"the column is on "} << name(c.device().type) << ":" << c.device().id
@@ -144,7 +145,8 @@ inline void to_arrow(column const& c, ArrowArray* out, std::source_location wher
 inline void to_arrow_schema(column_view c, ArrowSchema* out,
                             std::source_location where = std::source_location::current()) {
     if (out == nullptr)
-        detail::fail(errc::argument, "ferry::to_arrow_schema", message{"the ArrowSchema to write to is null"}, where);
+        detail::fail(errc::argument, "ferry::to_arrow_schema",
+                     message{"the ArrowSchema to write to is null: pass a struct"}, where);
     ArrowSchema made{};
     detail::schema_writer{detail::export_size{c, {}}}.write(c, made);
     *out = made;

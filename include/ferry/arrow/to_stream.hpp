@@ -111,7 +111,8 @@ class stream_state {
 inline void to_arrow_stream(std::vector<column> chunks, column const& type, ArrowArrayStream* out,
                             std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_arrow_stream";
-    if (out == nullptr) detail::fail(errc::argument, api, message{"the ArrowArrayStream to write to is null"}, where);
+    if (out == nullptr)
+        detail::fail(errc::argument, api, message{"the ArrowArrayStream to write to is null: pass a struct"}, where);
     for (std::size_t i = 0; i < chunks.size(); ++i) {
         static_cast<void>(detail::check_same_type(type, chunks[i], detail::column_path{type.name()}, i, {api, where}));
         chunks[i].view().require_host(api, where);

@@ -77,7 +77,8 @@ struct tensor_owner {
 [[nodiscard]] inline bool check_tensors(managed_tensor const& data, std::optional<managed_tensor> const& validity,
                                         reporter r) {
     if (!data || (validity && !*validity))
-        return report(r, errc::consumed, "a managed_tensor holds nothing: it was moved from or released");
+        return report(r, errc::consumed,
+                      "a managed_tensor is empty, because it was moved from or released: pass one that has data");
     if (data.rank() != 1)
         return report(r, errc::rank, message{"expected 1 dimension, got "} << data.rank() << ": reshape the tensor");
     if (format_of(data.dtype()).empty())

@@ -50,7 +50,8 @@ struct struct_source : parts_source {
             column_path const its{path, type_id::structure, 0, c.name()};
             static_cast<void>(report(
                 r, errc::bad_column,
-                message{} << its << ": it has " << c.length() << " items, and the first child has " << parts.length));
+                node_error(its, message{"it has "} << c.length() << " items, and the first child has " << parts.length,
+                           ": pass columns of one length")));
             return {};
         }
         owners->push_back(c.owner());

@@ -133,10 +133,11 @@ class metadata_view {
         if (std::size_t size = 0; detail::measure_metadata(bytes.data(), bytes.data() + bytes.size(), size))
             first_ = {bytes.data() + 4, detail::metadata_number(bytes.data())};
         else
-            static_cast<void>(report(r, errc::bad_column,
-                                     message{"the metadata of "}
-                                         << std::uint64_t{bytes.size()}
-                                         << " bytes is invalid: a size is negative or exceeds it"));
+            static_cast<void>(report(
+                r, errc::bad_column,
+                message{"the metadata of "}
+                    << std::uint64_t{bytes.size()}
+                    << " bytes is invalid: a size is negative or exceeds it: correct the metadata in the producer"));
     }
 
     iterator first_{};
@@ -177,8 +178,10 @@ class metadata_builder {
     [[nodiscard]] bool add_pair(std::string_view key, std::string_view value, detail::reporter r) {
         constexpr std::size_t most = (std::numeric_limits<std::int32_t>::max)();
         if (key.size() > most || value.size() > most || pairs_ == static_cast<std::int32_t>(most))
-            return report(r, errc::overflow,
-                          "the metadata is too large: keys, values and their number are at most 2^31 - 1");
+            return report(
+                r, errc::overflow,
+                "the metadata is too large, expected at most 2^31 - 1 pairs and bytes of a key or value: use fewer or "
+                "shorter pairs");
         bytes_.reserve((bytes_.empty() ? 4 : bytes_.size()) + 8 + key.size() + value.size());
         if (bytes_.empty()) bytes_.resize(4);
         put(key);

@@ -147,7 +147,7 @@ class column_values {
         if (detail::value_reader<T>::accepts(source.type())) return true;
         return report(r, errc::dtype,
                       message{"the items of a column of format "} << source.name_of_format().c_str()
-                                                                  << " have another type: ask for "
+                                                                  << " have another type: call values<T>() with "
                                                                   << detail::cure_for(source.type()));
     }
     [[nodiscard]] std::optional<T> item(std::int64_t i, auto r) const {
@@ -161,8 +161,9 @@ class column_values {
     }
     [[nodiscard]] std::optional<T> checked_item(std::int64_t i, detail::reporter r) const {
         if (i >= 0 && i < size()) return item(i, r);
-        static_cast<void>(
-            report(r, errc::out_of_range, message{"item "} << i << " is out of range: size() is " << size()));
+        static_cast<void>(report(r, errc::out_of_range,
+                                 message{"item "} << i << " is out of range: size() is " << size()
+                                                  << ": pass an index from 0 to size() - 1"));
         return std::nullopt;
     }
     [[nodiscard]] std::span<T const> checked_span(detail::reporter r) const {

@@ -297,7 +297,8 @@ class column_view : public column_interface<column_view> {
     [[nodiscard]] column_view find_child(int i, detail::reporter r) const {
         if (i >= 0 && i < child_count()) return node_->children[static_cast<std::size_t>(i)];
         static_cast<void>(report(r, errc::out_of_range,
-                                 message{"child "} << i << " is out of range: child_count() is " << child_count()));
+                                 message{"child "} << i << " is out of range: child_count() is " << child_count()
+                                                   << ": pass an index from 0 to child_count() - 1"));
         return *this;
     }
     [[nodiscard]] column_view find_child(std::string_view name, detail::reporter r) const {
@@ -305,7 +306,7 @@ class column_view : public column_interface<column_view> {
             if (child.name == name) return child;
         message text{"the column has no child `"};
         detail::put_printable(text, name);
-        static_cast<void>(report(r, errc::argument, text << "`"));
+        static_cast<void>(report(r, errc::argument, text << "`: pass the name of a child"));
         return *this;
     }
     [[nodiscard]] column_view find_dictionary(detail::reporter r) const {
@@ -319,7 +320,8 @@ class column_view : public column_interface<column_view> {
             return {*node_, offset_ + begin, length};
         static_cast<void>(report(r, errc::out_of_range,
                                  message{"items "} << begin << " to " << begin << " + " << length
-                                                   << " are out of range: length() is " << length_));
+                                                   << " are out of range: length() is " << length_
+                                                   << ": pass 0 <= begin and begin + length <= length()"));
         return *this;
     }
     [[nodiscard]] column_view find_field(auto const& which, detail::reporter r) const {

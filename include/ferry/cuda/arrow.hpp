@@ -46,9 +46,10 @@ struct arrow_back_end : system_back_end {
     void wait_for_event(void* event, device, stream_token on) const {
         auto const handle = *static_cast<cudaEvent_t const*>(event);
         if (handle == nullptr)
-            ferry::detail::fail(errc::argument, "ferry::from_arrow",
-                                message{"sync_event points to a null cudaEvent_t, expected an event: the producer must "
-                                        "set sync_event to NULL when there is nothing to wait for"});
+            ferry::detail::fail(
+                errc::argument, "ferry::from_arrow",
+                message{"sync_event points to a null cudaEvent_t, expected an event: correct the producer, which must "
+                        "set sync_event to NULL when there is nothing to wait for"});
         detail::wait_for_event(handle, on, "ferry::from_arrow");
     }
     /// Records a new event, which completes after all work that is already queued on `on`. Does not block.

@@ -42,7 +42,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
         ferry::detail::fail(
             errc::device, api,
             message{"the layout has device type "}
-                << name(layout.device().type) << ", expected cuda: cudaIpcMemHandle_t refers to CUDA memory only",
+                << name(layout.device().type)
+                << ", expected cuda, the memory of a cudaIpcMemHandle_t: pass a layout on a CUDA device",
             where);
     ipc_memory memory{handle, layout.device().id, where};
     std::uint64_t const mapped = allocation_of(memory.data(), where).bytes;

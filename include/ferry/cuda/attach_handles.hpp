@@ -44,7 +44,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
     if (on.type != device_type::cuda)
         ferry::detail::fail(errc::device, api,
                             message{"the device is of type "}
-                                << name(on.type) << ", expected cuda: cudaIpcMemHandle_t refers to CUDA memory only",
+                                << name(on.type)
+                                << ", expected cuda, the memory of a cudaIpcMemHandle_t: pass a CUDA device",
                             where);
     auto held = std::make_shared<std::vector<ipc_memory>>();
     std::vector<wire::memory> memories;

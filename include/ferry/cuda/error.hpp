@@ -65,15 +65,15 @@ namespace detail {
 /// Returns the end of the message, which states how to fix the error.
 [[nodiscard]] constexpr char const* cure_of(errc code) noexcept {
     switch (code) {
-        case errc::context_lost: return ": the CUDA context is corrupt or destroyed; restart the process";
+        case errc::context_lost: return ": the CUDA context is corrupt or destroyed: restart the process";
         case errc::out_of_memory: return ": free memory, or allocate from another memory space";
         case errc::no_driver:
-            return ": there is no CUDA driver or device that this process can use; install a driver, or use the CPU";
-        case errc::device: return ": this process has no such device; check its id and CUDA_VISIBLE_DEVICES";
+            return ": there is no CUDA driver or device that this process can use: install a driver, or use the CPU";
+        case errc::device: return ": this process has no such device: check its id and CUDA_VISIBLE_DEVICES";
         case errc::no_peer_access: return ": copy through the host";
         case errc::no_context: return ": initialise the device first";
-        case errc::stream: return ": the stream or event is destroyed or belongs to another device; pass a valid one";
-        case errc::capturing: return ": a stream is being captured; call this before or after the capture";
+        case errc::stream: return ": the stream or event is destroyed or belongs to another device: pass a valid one";
+        case errc::capturing: return ": a stream is being captured: call this before or after the capture";
         default: return "";
     }
 }

@@ -60,10 +60,9 @@ namespace detail {
 [[nodiscard]] inline ipc_handle to_handle(std::vector<std::byte> const& bytes, char const* what) {
     ipc_handle out;
     if (bytes.size() != out.size())
-        ferry::detail::fail(
-            errc::bad_descriptor, "ferry::cuda::shareable",
-            message{"the "} << what << " has " << std::uint64_t{bytes.size()}
-                            << " bytes, expected 64: ask the exporter for a new descriptor");
+        ferry::detail::fail(errc::bad_descriptor, "ferry::cuda::shareable",
+                            message{"the "} << what << " has " << std::uint64_t{bytes.size()}
+                                            << " bytes, expected 64: get a new descriptor from the exporter");
     std::copy(bytes.begin(), bytes.end(), out.begin());
     return out;
 }
@@ -86,9 +85,9 @@ template <class Ask>
 inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
     if (m.offset > mapped || m.length > mapped - m.offset)  // mutant: cuda_ipc_bound
         ferry::detail::fail(errc::out_of_range, "ferry::ipc::attach",
-                            message{"the descriptor describes "}
-                                << m.length << " bytes at offset " << m.offset << " of an allocation of " << mapped
-                                << " bytes: ask the exporter for a new descriptor");
+                            message{"the descriptor describes "} << m.length << " bytes at offset " << m.offset
+                                                                 << " of an allocation of " << mapped
+                                                                 << " bytes: get a new descriptor from the exporter");
 }
 
 /// Creates a stream, even while another thread is capturing a stream. The new stream may be destroyed while its work is

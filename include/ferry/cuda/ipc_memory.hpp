@@ -47,13 +47,13 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
         case cudaErrorInvalidResourceHandle:
         case cudaErrorInvalidValue:  // reported by some drivers for freed memory
             return say(errc::stale_handle,
-                       ": the exporter has freed the memory or has ended; ask it for a new descriptor");
+                       ": the exporter has freed the memory or has ended: get a new descriptor from it");
         case cudaErrorAlreadyMapped:
-            return say(errc::already_mapped, ": another context of this process has opened the memory; close it first");
+            return say(errc::already_mapped, ": another context of this process has opened the memory: close it first");
         case cudaErrorDeviceUninitialized:
-            return say(errc::same_process, ": this process exported the memory; pass the session that shared it");
+            return say(errc::same_process, ": this process exported the memory: pass the session that shared it");
         case cudaErrorNotSupported:
-            return say(errc::unsupported_platform, ": this system does not support CUDA IPC; copy through the host");
+            return say(errc::unsupported_platform, ": this system does not support CUDA IPC: copy through the host");
         default: return check(e, call, where);
     }
 }
@@ -73,7 +73,7 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
                                                      std::source_location where = std::source_location::current()) {
     if (auto const* const why = detail::why_not_exportable(a))
         ferry::detail::fail(errc::not_exportable, "ferry::cuda::handle_of_allocation",
-                            message{why} << "; an export with copy_policy::if_needed makes this copy", where);
+                            message{why} << ": export it with copy_policy::if_needed, which copies it", where);
     device_guard const on{a.device_id};
     detail::relaxed_capture_mode const relaxed{detail::driver()};
     cudaIpcMemHandle_t handle;

@@ -107,7 +107,7 @@ template <back_end BackEnd>
     constexpr auto api = "ferry::cuda::copy_async";
     if (!source)
         ferry::detail::fail(errc::consumed, api,
-                            message{"the managed_tensor is empty: it was moved from or released; pass one that holds a "
+                            message{"the managed_tensor is empty: it was moved from or released: pass one that holds a "
                                     "tensor"},
                             where);
     if (!uses_cuda_streams(to.type))

@@ -100,9 +100,9 @@ inline void require_stream(stream_token t, char const* api) {
             errc::stream, api,
             message{"the stream is a null handle: pass the legacy default or the per-thread default stream (R44)"});
     if (t.family() != device_type::cuda)
-        ferry::detail::fail(
-            errc::stream, api,
-            message{"the stream belongs to device type "} << name(t.family()) << ", expected a CUDA stream (R43)");
+        ferry::detail::fail(errc::stream, api,
+                            message{"the stream belongs to device type "}
+                                << name(t.family()) << ", expected cuda (R43): pass a CUDA stream");
 }
 
 /// Returns the device of a stream that is not being captured: the query fails for a captured stream and invalidates its

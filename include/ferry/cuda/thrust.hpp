@@ -62,7 +62,7 @@ class shaped {
         if (!element_count(shape_view{extents_}, count) || count != static_cast<std::int64_t>(vector_.size()))
             ferry::detail::fail(errc::shape, "ferry::cuda::shaped",
                                 message{"the product of the extents differs from the vector's size: expected "}
-                                    << static_cast<std::uint64_t>(vector_.size()) << " elements; correct the extents",
+                                    << static_cast<std::uint64_t>(vector_.size()) << " elements: correct the extents",
                                 where);
     }
     /// Takes ownership of a vector, as a tensor with one dimension.

@@ -55,11 +55,12 @@ template <class Consumer>
 [[nodiscard]] bool check_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] reporter r) {
     if constexpr (!accepts_vectors<Consumer>) {
         if (v.dtype().lanes != 1)  // mutant: r21_lanes
-            return report(r, errc::dtype,
-                          message{"dtype "}
-                              << v.dtype() << " has " << unsigned{v.dtype().lanes}
-                              << " lanes, expected 1: this array type has no vector elements (R21); view the data as "
-                                 "uint8 in the producer");
+            return report(
+                r, errc::dtype,
+                message{"dtype "}
+                    << v.dtype() << " has " << unsigned{v.dtype().lanes}
+                    << " lanes, expected 1, because this array type has no vector elements (R21): view the data as "
+                       "uint8 in the producer");
     }
     return true;
 }

@@ -130,10 +130,12 @@ namespace detail {
     // mutant: r35_id
     if (ignores_id(d.to.type)) d.to.id = 0;   // R35
     if (!is_known(d.to.type) || d.to.id < 0)  // mutant: r34_device
-        return refuse(errc::device, req.device
-                                        ? "the requested device is not one that DLPack defines: request a device type "
-                                          "of DLPack, with an id of 0 or greater (R34)"
-                                        : "the device of the array is not one that DLPack defines (R34)");
+        return refuse(
+            errc::device,
+            req.device
+                ? "the requested device is not one that DLPack defines: request a device type "
+                  "of DLPack, with an id of 0 or greater (R34)"
+                : "the device of the array is not one that DLPack defines: correct the device in the adapter (R34)");
 
     // The stream belongs to the target device (R48).
     if (req.stream.is_ambiguous())

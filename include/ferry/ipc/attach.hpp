@@ -55,10 +55,10 @@ template <class BackEnd = host_back_end const&>
         detail::fail(errc::argument, detail::attach_api,
                      message{"the descriptor is a column's, not a tensor's: call ferry::ipc::attach_column"}, where);
     if (from.memories.size() != 1 || t->memory != 0)
-        detail::fail(
-            errc::bad_descriptor, detail::attach_api,
-            message{"a tensor lies in one memory, and the descriptor has "} << std::uint64_t{from.memories.size()},
-            where);
+        detail::fail(errc::bad_descriptor, detail::attach_api,
+                     message{"the descriptor of a tensor must have one memory, not "}
+                         << std::uint64_t{from.memories.size()} << ": get a new descriptor from the exporter",
+                     where);
     std::uint32_t const only = 0;
     detail::memory_range found;
     detail::attach_call call{from, options, has(t->flags, flags::read_only), where};

@@ -87,8 +87,11 @@ template <class BackEnd = host_back_end const&>
         ferry::detail::fail(errc::argument, api,
                             message{"the descriptor is a tensor's, not a column's: call ferry::ipc::attach"}, where);
     if (from.memories.empty())
-        ferry::detail::fail(errc::bad_descriptor, api,
-                            message{"a column lies in a memory, and the descriptor has none"}, where);
+        ferry::detail::fail(
+            errc::bad_descriptor, api,
+            message{"the descriptor of a column has no memory, expected one at least: get a new descriptor from the "
+                    "exporter"},
+            where);
     // Memories of one name are opened together.
     auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
     std::vector<std::uint32_t> order(from.memories.size());

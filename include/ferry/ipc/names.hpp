@@ -89,7 +89,8 @@ namespace detail {
     std::uint64_t id = 0;
     while (id == 0)
         if (::getrandom(&id, sizeof id, 0) != sizeof id && errno != EINTR)
-            fail(errc::unsupported_platform, api, message{"the system gives no random numbers (getrandom)"}, where);
+            fail(errc::unsupported_platform, api,
+                 message{"the system has no random numbers: allow getrandom in the filter of system calls"}, where);
     return id;
 }
 

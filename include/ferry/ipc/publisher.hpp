@@ -38,7 +38,9 @@ class publisher {
     publisher(std::string_view name, std::vector<shared>&& slots, topic_options const& how = {})
         : how_{how}, file_{name, how} {
         if (slots.size() < 2 || slots.size() > detail::most_slots)
-            detail::fail(errc::argument, api, message{"expected 2 to 253 slots, got "} << std::uint64_t{slots.size()});
+            detail::fail(errc::argument, api,
+                         message{"expected 2 to 253 slots, got "} << std::uint64_t{slots.size()}
+                                                                  << ": pass more or fewer shares");
         std::uint32_t files = 1;  // the topic's own file is the first
         for (auto const& s : slots) {
             records_.push_back(describe(s));
@@ -93,8 +95,9 @@ class publisher {
     void replace(unsigned slot, shared&& fresh) {
         check_process();
         if (slot >= slots_.size() || slot == newest_)
-            detail::fail(errc::argument, api,
-                         message{"slot "} << slot << " cannot be replaced: it is the newest, or there is no such slot");
+            detail::fail(
+                errc::argument, api,
+                message{"slot "} << slot << " is the newest, or does not exist: pass a slot that begin() returned");
         auto made = describe(fresh);
         if (made.record.files != 0 || (!file_.has_name() && !file_.has_room_for(made)))
             detail::fail(errc::argument, api,

@@ -80,7 +80,8 @@ class registry {
         auto const key = detail::file_of(name, api);
         if (!share.is_open() || std::ranges::any_of(share.files(), [](int file) { return file >= 0; }))
             detail::fail(errc::argument, api,
-                         message{key.c_str()} << ": expected an open share in named segments, which needs no files");
+                         message{key.c_str()}
+                             << ": the share is closed, or requires files: pass an open share in named segments");
         std::uint64_t bytes = 0;
         for (auto const& m : share.descriptor().memories) bytes += m.allocation;
         if (bytes > how_.most_bytes)
@@ -223,7 +224,7 @@ template <class T, class Attach>
         struct stat facts = {};
         if (!f) break;
         auto const damaged = [&] {
-            fail(errc::bad_descriptor, api, message{file.c_str()} << " is damaged: put the entry again");
+            fail(errc::bad_descriptor, api, message{file.c_str()} << " is damaged: call put() for the entry again");
         };
         if (!read_at(f.get(), 0, &r, sizeof r) || ::fstat(f.get(), &facts) != 0 ||
             facts.st_size - off_t{sizeof r} < off_t{r.length})

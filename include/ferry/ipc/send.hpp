@@ -54,7 +54,8 @@ class transfer {
         is_stream_ = type == SOCK_STREAM;
         if (domain != AF_UNIX || (!is_stream_ && type != SOCK_SEQPACKET))
             refuse(errc::argument, "the socket has domain ", domain, " and type ", type,
-                   ", expected a Unix socket (1) of type SOCK_STREAM (1) or SOCK_SEQPACKET (5)");
+                   ", expected a Unix socket (1) of type SOCK_STREAM (1) or SOCK_SEQPACKET (5): create it with "
+                   "socketpair(AF_UNIX)");
         if (limits.files > max_files)
             refuse(errc::argument, "transfer_limits::files is ", limits.files, ", expected at most ", max_files,
                    ": send several messages");
@@ -107,7 +108,7 @@ class transfer {
     }
 
    private:
-    static constexpr char const* sender = ": the peer must use ferry::ipc::send";
+    static constexpr char const* sender = ": use ferry::ipc::send in the peer";
 
     template <class... Parts>
     [[noreturn]] FERRY_COLD void refuse(errc code, Parts const&... parts) const {
@@ -119,10 +120,10 @@ class transfer {
         auto const code = code_of(number, errc::argument);
         refuse(code, call, ": ", std::strerror(number),
                number == EMSGSIZE            ? ": raise SO_SNDBUF, or use a socket of type SOCK_STREAM"
-               : number == ETOOMANYREFS      ? ": let peers receive what was sent, or raise `ulimit -n`"
+               : number == ETOOMANYREFS      ? ": receive the files in transit, or raise `ulimit -n`"
                : number == EBADF             ? ": pass an open socket and open files"
-               : code == errc::exporter_gone ? ": the peer has closed the socket: connect again"
-                                             : "");
+               : code == errc::exporter_gone ? ": the peer has closed the socket: create a new connection"
+                                             : detail::fix_of(number, code));
     }
     [[nodiscard]] int option(int name) const {
         int value = 0;
@@ -153,14 +154,15 @@ class transfer {
             if (left.count() <= 0)
                 refuse(errc::busy, "the peer has ", event == POLLIN ? "sent " : "received ", moved_,
                        " bytes of a message in ", std::int64_t{limits_.patience.count()},
-                       " ms (transfer_limits::patience), not all of it");
+                       " ms (transfer_limits::patience), not all of it: raise the limit, or create a new connection");
             pollfd p{socket_, event, 0};
             if (::poll(&p, 1, static_cast<int>(std::min<std::int64_t>(left.count(), INT_MAX))) <= 0) continue;
             auto const n = call();
             is_inside_ |= n > 0;
             if (n > 0) return static_cast<std::size_t>(n);
             if (n == 0)
-                refuse(errc::exporter_gone, "the peer has closed the socket after ", moved_, " bytes of a message");
+                refuse(errc::exporter_gone, "the peer has closed the socket after ", moved_,
+                       " bytes of a message: create a new connection");
             // A peer that closed before it had read all is reported once, before its own messages.
             bool const is_reset = errno == ECONNRESET && event == POLLIN && !std::exchange(was_reset, true);
             if (errno != EAGAIN && errno != EINTR && !is_reset) refuse_call(name, errno);

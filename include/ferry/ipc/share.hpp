@@ -132,7 +132,7 @@ template <class BackEnd = host_back_end const&>
                            std::source_location where = std::source_location::current()) {
     if (!tensor)
         detail::fail(errc::consumed, detail::share_api,
-                     message{"the managed_tensor holds nothing: it was moved from or released"}, where);
+                     message{"the managed_tensor is empty, because it was moved from or released: pass one that has data"}, where);
     return detail::share_view(tensor.view(), true, options, b, where, [&] { return std::move(tensor); });
 }
 

@@ -37,11 +37,13 @@ namespace detail {
     message text{call};
     bool const is_file = !is_anonymous(name);
     text << " of " << (is_file ? shared_memory_folder.data() : "") << name.c_str() << ": " << std::strerror(number);
-    if (number == ENOENT) text << ": its exporter has closed it, or is gone";
-    if (number == EMFILE || number == ENFILE) text << ": close descriptors, or raise `ulimit -n`";
-    if (number == ENOSPC && is_file)
-        text << ": make room there, mount it larger, or share anonymous segments (session_options::segments)";
-    fail(code_of(number, errc::unsupported_platform), api, text, where);
+    auto const code = code_of(number, errc::unsupported_platform);
+    text << (number == ENOENT ? ": its exporter has closed it, or has ended: get a new descriptor"
+             : number == ENOSPC && is_file
+                 ? ": free memory there, mount it larger, or share anonymous segments (session_options::segments)"
+             : code == errc::unsupported_platform ? ": use the other kind of segments (session_options::segments)"
+                                                  : fix_of(number, code));
+    fail(code, api, text, where);
 }
 
 [[nodiscard]] inline unique_fd reopened(unique_fd const& file, int access, std::string const& name, char const* api,
@@ -89,8 +91,10 @@ class segment {
         off_t end = 0;
         if (!ferry::detail::checked_add(static_cast<std::size_t>(bytes), detail::page_bytes(), total) ||
             __builtin_add_overflow(total, std::size_t{0}, &end))
-            detail::fail(errc::overflow, api, message{"a segment of "} << bytes << " bytes is more than can be counted",
-                         where);
+            detail::fail(
+                errc::overflow, api,
+                message{"a segment of "} << bytes << " bytes exceeds the largest size of a file: request a smaller one",
+                where);
         bool const is_anonymous = detail::is_anonymous(name);
         unique_fd f{is_anonymous ? ::memfd_create(name.c_str() + 1, MFD_CLOEXEC | MFD_ALLOW_SEALING)
                                  : ::open(shared_memory_folder.data(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
@@ -146,12 +150,17 @@ class segment {
         auto const refuse = [&](errc code, message const& text) { detail::fail(code, api, text, where); };
         auto const about = [&] { return message{"the segment "} << name.c_str(); };
         auto const parts = parse_segment_name(name);
-        if (!parts) refuse(errc::bad_descriptor, message{"`"} << name.c_str() << "` is not the name of a segment");
+        if (!parts)
+            refuse(errc::bad_descriptor,
+                   message{"`"} << name.c_str()
+                                << "` is not the name of a segment: get a new descriptor from the exporter");
         bool const is_anonymous = parts->kind == segment_kind::anonymous;
         if (is_anonymous && file < 0)
             refuse(
                 errc::permission,
-                about() << " is no file: its file descriptor, which travels over a socket beside this text, is needed");
+                about() << " is anonymous, and its file descriptor is missing: pass the one that came over the socket "
+                           "with the "
+                           "descriptor (attach_options::files)");
         segment opened;
         unique_fd f{is_anonymous
                         ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
@@ -159,7 +168,7 @@ class segment {
         int const number = f ? 0 : errno;
         if (number == ENOENT && parts->device != shared_memory_device())  // mutant: ipc_private_shm
             refuse(errc::unsupported_platform,
-                   about() << " is in another /dev/shm: let both containers use one (docker run --ipc), or share "
+                   about() << " is in another /dev/shm: use one for both containers (docker run --ipc), or share "
                               "anonymous segments (session_options::segments)");
         if (!f) detail::fail_system(number, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
         struct stat facts = {};
@@ -167,18 +176,20 @@ class segment {
         // mutant: ipc_owner_check
         if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
             refuse(errc::permission, about() << " is another user's, or open to others: its owner is " << facts.st_uid
-                                             << ", its mode " << facts.st_mode << "; share and attach as one user");
+                                             << ", its mode " << facts.st_mode << ": share and attach as one user");
         // F_GET_SEALS fails with -1, which has all bits set, on a file system without seals.
         int const seals = is_anonymous ? ::fcntl(f.get(), F_GET_SEALS) : 0;
         // mutant: ipc_anonymous_on_disk, ipc_anonymous_unsealed
         if (is_anonymous && (seals < 0 || (seals & detail::fixed_size) != detail::fixed_size))
-            refuse(errc::permission, about() << " is not a memfd with a sealed size: a process that has its file could "
-                                                "shrink it while it is mapped");
+            refuse(errc::permission, about()
+                                         << " is not a memfd with a sealed size, which no process can shrink while it "
+                                            "is mapped: pass the file descriptor of a segment of ferry");
         std::uint64_t total = 0;
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
             total > static_cast<std::uint64_t>(facts.st_size))  // mutant: ipc_segment_size
             refuse(errc::bad_descriptor, about() << " has " << std::int64_t{facts.st_size}
-                                                 << " bytes with its control page, the descriptor states " << bytes);
+                                                 << " bytes with its control page, expected " << bytes
+                                                 << " and that page: get a new descriptor from the exporter");
         opened.is_sealed_ = is_anonymous && (seals & detail::no_writers) != 0;
         if (opened.is_sealed_ && mode == access_mode::read_write)
             refuse(errc::permission, about() << " is sealed against writes: attach it read-only");
@@ -186,9 +197,8 @@ class segment {
         if (is_anonymous) opened.handout_ = std::exchange(f, detail::reopened(f, access, name, api, where));
         opened.map(std::move(f), static_cast<std::size_t>(total), mode, name, api, where);
         if (!opened.control().is_valid(id))
-            refuse(errc::stale_handle, about()
-                                           << " holds another allocation than the descriptor says: ask its exporter "
-                                              "for a new descriptor");
+            refuse(errc::stale_handle, about() << " contains another allocation than the descriptor states: get a new "
+                                                  "descriptor from the exporter");
         return opened;
     }
 

@@ -31,7 +31,10 @@ class shared_space {
                                  std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::shared_space";
         if (alignment > 4096)
-            detail::fail(errc::alignment, api, message{"shared memory is aligned to 4096 bytes at most"}, where);
+            detail::fail(errc::alignment, api,
+                         message{"the alignment is "} << std::uint64_t{alignment}
+                                                      << ", expected at most 4096: request a smaller one",
+                         where);
         auto const me = state_->me(where);
         state_->sweep_once();
         auto const id = detail::fresh_id(api, where);

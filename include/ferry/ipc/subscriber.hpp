@@ -194,7 +194,7 @@ class subscriber {
         return true;
     }
     [[noreturn]] FERRY_COLD void fail_damaged() const {
-        detail::fail(errc::bad_descriptor, api, message{"the file of the topic is damaged: start its publisher again"});
+        detail::fail(errc::bad_descriptor, api, message{"the file of the topic is damaged: restart its publisher"});
     }
     [[nodiscard]] unsigned slot() const noexcept { return head_.slot(); }
 

@@ -71,6 +71,18 @@ using ferry::detail::fail;
     }
 }
 
+/// Returns the end of the message for a value of errno, which states how to fix the error.
+[[nodiscard]] constexpr char const* fix_of(int number, errc code) noexcept {
+    if (number == EMFILE || number == ENFILE) return ": close file descriptors, or raise `ulimit -n`";
+    switch (code) {
+        case errc::permission: return ": run both processes as the same user";
+        case errc::exporter_gone: return ": start the exporter, or check the name";
+        case errc::out_of_memory: return ": free memory, or raise the limit of the file system or the process";
+        case errc::unsupported_platform: return ": use Linux 5.3 or later";
+        default: return ": check the arguments and the limits of the process";
+    }
+}
+
 }  // namespace detail
 
 /// Throws errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform or argument
@@ -80,9 +92,9 @@ using ferry::detail::fail;
 /// \param number  value of errno
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
     auto const code = detail::code_of(number, errc::argument);
-    char const* const cure = number == EMFILE || number == ENFILE ? ": close descriptors, or raise `ulimit -n`" : "";
     char text[128] = {};
-    detail::fail(code, api, message{what} << ": " << ::strerror_r(number, text, sizeof text) << cure);
+    detail::fail(code, api,
+                 message{what} << ": " << ::strerror_r(number, text, sizeof text) << detail::fix_of(number, code));
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -72,10 +72,11 @@ template <class DeviceOf, class BackEnd>
     if (mask->mask) raise(PyExc_BufferError, "__cuda_array_interface__: the mask has a mask: combine the two masks");
     device const mask_device = device_of_array(*mask, dev);
     if (array->shape.size() == 1 && mask->shape != array->shape)
-        ferry::detail::fail(errc::shape, api,
-                            message{"the shape of the mask differs from that of the elements: expected a flag for each "
-                                    "element"},
-                            where);
+        ferry::detail::fail(
+            errc::shape, api,
+            message{"the shape of the mask differs from that of the elements: pass a mask with a flag for each "
+                    "element"},
+            where);
     if (!is_same_device(mask_device, dev))
         ferry::detail::fail(errc::device, api,
                             message{"the elements and the mask are on different devices: copy the mask to the device "
@@ -100,7 +101,9 @@ template <class DeviceOf, class BackEnd>
     auto const length = array->shape[0];
     if (length != 0 && mask->first == nullptr)
         ferry::detail::fail(errc::null_data, api,
-                            message{"the address of a mask with "} << length << " flags is null (R26)", where);
+                            message{"the address of a mask with "}
+                                << length << " flags is null (R26): correct the mask in the producer",
+                            where);
     auto owner = std::make_shared<masked_owner>(masked_owner{
         ferry::detail::contiguous(tensor_of(x, *array), b, on, {api, where}), owned_object::share(array->mask.get())});
     column_buffer buffers[] = {{length != 0 ? mask->first : nullptr, length != 0 ? bitmap_bytes(length) : 0},

@@ -47,8 +47,7 @@ template <class BackEnd>
     if (is_copy && req.copy == copy_policy::never)
         ferry::detail::fail(
             errc::copy_needed, api,
-            message{"booleans of a column are bits, which must be unpacked into a copy (R54): do not pass copy=False"},
-            where);
+            message{"booleans of a column are bits, which must be unpacked into a copy (R54): omit copy=False"}, where);
     if (is_copy) req.copy = copy_policy::if_needed;
     return export_array_capsule(numbers, view_of(numbers), req, already_ready, b,
                                 is_copy ? flags::is_copied : flags::none);

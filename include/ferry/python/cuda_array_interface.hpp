@@ -48,8 +48,12 @@ namespace detail {
     bool const has_elements = array->first != nullptr && !array->is_empty();
     device const dev = has_elements ? cuda::device_of_pointer(array->first) : detail::current_device();
     if (dev.type == device_type::cpu)
-        ferry::detail::fail(errc::foreign_pointer, "__cuda_array_interface__",
-                            message{"the address is not in CUDA memory: expected device, managed or pinned memory"});
+        ferry::detail::fail(
+            errc::foreign_pointer, "__cuda_array_interface__",
+            message{
+                "the address is not in CUDA memory, expected device, managed or pinned memory: correct the address "
+                "in the "
+                "producer"});
     return detail::imported{make_managed(owned_object::share(x), array->view(dev)), array->ready.on_device(dev)};
 }
 

@@ -39,8 +39,8 @@ template <class BackEnd>
         device const dev = cuda::device_of_pointer(first);
         if (dev.type == device_type::cpu)
             ferry::detail::fail(errc::foreign_pointer, "__cuda_array_interface__",
-                                message{"the address is not in CUDA memory: expected device, managed or pinned "
-                                        "memory"});
+                                message{"the address is not in CUDA memory, expected device, managed or pinned "
+                                        "memory: correct the address in the producer"});
         return dev;
     };
     return detail::column_of_array(x, device_of, b, on);

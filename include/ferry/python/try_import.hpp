@@ -56,7 +56,8 @@ namespace detail {
     } catch (std::exception const& e) {
         return error{errc::foreign_exception, api, e.what(), where};
     } catch (...) {
-        return error{errc::foreign_exception, api, "an exception that is not a std::exception", where};
+        return error{errc::foreign_exception, api,
+                     "an exception that is not a std::exception: check what the functions of the call throw", where};
     }
 }
 
@@ -97,7 +98,9 @@ template <class T, class BackEnd = host_back_end>
         } else {
             detail::import_object<T>(x, req, b, got);
             if (!got.tensor)
-                return error{errc::argument, api, "the object has no __dlpack__ and is not a DLPack capsule", where};
+                return error{errc::argument, api,
+                             "the object has no __dlpack__ and is not a DLPack capsule: pass an array or a capsule",
+                             where};
             if (detail::is_copied_despite(x, req, got.tensor))
                 return error{errc::copy_needed, api, detail::copied_text, where};
         }

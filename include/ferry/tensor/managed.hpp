@@ -167,7 +167,8 @@ class managed_tensor {
 namespace detail {
 
 [[nodiscard]] FERRY_COLD inline bool report_empty(reporter r) {
-    return report(r, errc::consumed, "the managed_tensor is empty: it was moved from or released");
+    return report(r, errc::consumed,
+                  "the managed_tensor is empty, because it was moved from or released: pass one that has data");
 }
 
 inline bool check_not_empty(managed_tensor const& tensor, reporter r) { return tensor ? true : report_empty(r); }

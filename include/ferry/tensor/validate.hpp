@@ -58,7 +58,7 @@ namespace detail {
         case type_code::bool_: text << ": bool must have 8 bits (R17)"; break;
         default: text << " (R3, R16)";
     }
-    return report(r, errc::dtype, text << "; view the data as uint8 in the producer");
+    return report(r, errc::dtype, text << ": view the data as uint8 in the producer");
 }
 
 /// The distances in bytes from the address of the first element to both ends of the memory that the elements occupy.
@@ -72,14 +72,15 @@ struct byte_reach {
 [[nodiscard]] FERRY_COLD inline bool check_shape(DLTensor const& t, data_type type, bool padded, std::int64_t& count,
                                                  byte_reach& reach, reporter r) {
     if (t.ndim < 0)  // mutant: validate_ndim
-        return report(r, errc::rank, message{"ndim is "} << t.ndim << "; it must not be negative (R32)");
+        return report(r, errc::rank, message{"ndim is "} << t.ndim << ", expected at least 0 (R32): correct the array");
     if (t.ndim > 0 && t.shape == nullptr)  // mutant: validate_shape_null
         return report(r, errc::shape,
-                      message{"shape is NULL with ndim "} << t.ndim << "; it may be NULL only with ndim 0 (R25, R32)");
+                      message{"shape is NULL with ndim "} << t.ndim << ", expected extents (R25, R32): pass the shape");
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] < 0)  // mutant: validate_extent
             return report(r, errc::shape,
-                          message{"shape["} << i << "] is " << t.shape[i] << "; it must not be negative (R32)");
+                          message{"shape["} << i << "] is " << t.shape[i]
+                                            << ", expected at least 0 (R32): correct the shape in the producer");
     }
     std::int64_t bytes = 0;
     // mutant: validate_count, validate_elements
@@ -125,9 +126,9 @@ struct byte_reach {
 /// the address space (R23, R32).
 [[nodiscard]] FERRY_COLD inline bool check_data(DLTensor const& t, std::int64_t count, byte_reach reach, reporter r) {
     if (t.data == nullptr && count != 0)  // mutant: validate_data
-        return report(
-            r, errc::null_data,
-            message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)");
+        return report(r, errc::null_data,
+                      message{"data is NULL, expected the address of "}
+                          << count << " elements (R26): allocate the data before the export");
     if (!is_addressable(device{t.device}.type)) return true;
     std::uint64_t address = reinterpret_cast<std::uintptr_t>(t.data);
     if (!checked_add(address, t.byte_offset, address) || address > UINTPTR_MAX)  // mutant: validate_offset

@@ -1,5 +1,6 @@
 // ferry: a descriptor as JSON; docs/schema/descriptor-2.json is the schema. Requires nlohmann/json, and is therefore in
 // no umbrella header. If memory runs out, that library may terminate the process, because its destructors allocate.
+// length: both directions of one format, and the parser of its text.
 #pragma once
 
 #include <ferry/wire/check.hpp>

@@ -146,7 +146,7 @@ TEST_CASE("an error text of several lines is reported completely") {
     constexpr auto text =
         "Key error: 'b'. Detail: Traceback (most recent call last):\n  File \"x.py\", line 7, in f\n    g()\nKeyError: 'b'";
     CHECK(what_is_said_of((std::string{text} + "\r\n\n").c_str()) ==
-          std::string{"ferry::from_arrow_stream: the stream failed with 5 (EIO): "} + text);
+          std::string{"ferry::from_arrow_stream: the stream failed with 5 (EIO): check the producer of the stream: "} + text);
 }
 
 TEST_CASE("an error text of 16 KiB is reported completely, and of a longer one the beginning and the end") {
@@ -165,7 +165,7 @@ TEST_CASE("an error text of one line, or none, is reported unchanged") {
         producer p{0, EIO};
         p.text = text;
         auto reader = ferry::from_arrow_stream(&p.stream);
-        fails(errc::driver, [&] { static_cast<void>(reader.next()); }, {*text != '\0' ? "(EIO): at the end" : "(EIO)"});
+        fails(errc::driver, [&] { static_cast<void>(reader.next()); }, {*text != '\0' ? "(EIO): check the producer of the stream: at the end" : "(EIO)"});
     }
 }
 
@@ -241,14 +241,14 @@ TEST_CASE("a stream without chunks needs a type, and all chunks have the same ty
     fails(errc::argument, [&] { ferry::to_arrow_stream({}, &stream); }, {"no chunks"});
     fails(errc::argument, [&] { ferry::to_arrow_stream({}, make("i", 0), nullptr); }, {"null"});
     fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("f", 5)}, &stream); },
-          {"chunk 1 is of another type: t.x: its format is `f`, not `i`"});
+          {"chunk 1 is of another type: t.x: its format is `f`, expected `i`"});
     fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("i", 5, nullptr, "y")}, &stream); },
           {"chunk 1", "another name"});
     CHECK(!stream.release);
     ferry::to_arrow_stream({decimals("d:9,2"), decimals("d:9,2,128")}, &stream);
     CHECK(ferry::from_arrow_stream(&stream).next()->format() == "d:9,2");
     fails(errc::argument, [&] { ferry::to_arrow_stream({decimals("d:9,2"), decimals("d:9,3")}, &stream); },
-          {"chunk 1", "`d:9,3`, not `d:9,2`"});
+          {"chunk 1", "`d:9,3`, expected `d:9,2`"});
     ferry::to_arrow_stream({}, make("i", 5), &stream);
     auto reader = ferry::from_arrow_stream(&stream);
     CHECK(reader.type().format() == "+s");

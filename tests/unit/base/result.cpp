@@ -20,7 +20,7 @@ using support::fails;
 
 namespace {
 
-error const no_rank{errc::rank, "ferry::f", "ndim is -1"};
+error const no_rank{errc::rank, "ferry::f", "ndim is -1: pass a tensor"};
 
 /// Counts its live objects, except moved-from ones. Move-only.
 class counted {
@@ -58,7 +58,7 @@ TEST_CASE("a result contains a value or an error") {
     result<int> const failed = no_rank;
     CHECK_FALSE(failed.has_value());
     CHECK(failed.error().code() == errc::rank);
-    CHECK(std::string{failed.error().what()} == "ferry::f: ndim is -1");
+    CHECK(std::string{failed.error().what()} == "ferry::f: ndim is -1: pass a tensor");
     fails(errc::rank, [&] { static_cast<void>(failed.value()); }, {"ndim is -1"});
 }
 

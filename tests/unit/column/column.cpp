@@ -91,6 +91,6 @@ TEST_CASE("invalid metadata is refused, since a consumer of its schema could not
         column_parts const item{.format = "i", .name = "x", .length = 5, .buffers = five, .metadata = bytes};
         column_buffer const none[] = {{}};
         refused({.format = "+s", .name = "t", .length = 5, .buffers = none, .children = {&item, 1}},
-                "t.x: its metadata's");
+                "t.x: its metadata of");
     }
 }

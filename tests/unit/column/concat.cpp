@@ -398,11 +398,11 @@ TEST_CASE("invalid offsets are an error, and no access beyond the buffers") {
     auto const refused = [&](std::vector<std::int32_t> const& offsets, char const* what) {
         fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(strings(offsets))); }, {"s: ", what});
     };
-    refused({0, 4}, "from 0 to 4, and there are 3");
+    refused({0, 4}, "from 0 to 4, expected 0 to 3");
     refused({-1, 3}, "from -1 to 3");
     refused({2, 1}, "from 2 to 1");
-    refused({0, 1 << 30, 3}, "do not grow");
-    refused({0, -5, 3}, "do not grow");
+    refused({0, 1 << 30, 3}, "decrease");
+    refused({0, -5, 3}, "decrease");
     std::int32_t const ends[] = {0, 6};
     auto const five = int32s({1, 2, 3, 4, 5});
     column_buffer const list[] = {none, {ends, 8}};
@@ -413,7 +413,7 @@ TEST_CASE("invalid offsets are an error, and no access beyond the buffers") {
               static_cast<void>(ferry::compact(ferry::make_column(
                   {.format = "+l", .name = "l", .length = 1, .buffers = list, .children = {&item, 1}}, nullptr)));
           },
-          {"l: its offsets go from 0 to 6, and there are 5"});
+          {"l: its offsets go from 0 to 6, expected 0 to 5"});
     std::int32_t const start[] = {3}, size[] = {3};
     column_buffer const list_view[] = {none, {start, 4}, {size, 4}};
     fails(errc::bad_column,
@@ -446,13 +446,13 @@ TEST_CASE("invalid offsets are an error, and no access beyond the buffers") {
               static_cast<void>(
                   ferry::compact(ferry::make_column({.format = "vu", .length = 1, .buffers = text_view}, nullptr)));
           },
-          {"buffer 1, and there are 1"});
+          {"buffer 1, but the number of buffers is 1"});
     fails(errc::bad_column,
           [&] {
               static_cast<void>(
                   ferry::compact(ferry::make_column({.format = "vu", .length = 1, .buffers = reaching}, nullptr)));
           },
-          {"byte 14", "holds 13"});
+          {"byte 14", "has 13 bytes"});
     for (auto const& runs : {std::vector<std::int32_t>{2, 2, 3}, {0, 1, 3}, {3, 2, 1}, {1, 2, 2}, {-1, -2, -3}}) {
         auto const run_ends = int32s(runs);
         column_buffer const of_ends[] = {none, run_ends.view().buffers()[1]};
@@ -484,7 +484,7 @@ TEST_CASE("offsets that another process changes after their check are an error, 
         column_buffer const buffers[] = {{second, 1}, {offsets, 12}, {text.data(), 300}};
         auto const c = ferry::make_column({.format = "u", .length = 2, .buffers = buffers}, nullptr);
         fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(c, writing_space{{}, &offsets[i], value})); },
-              {"do not grow"});
+              {"decrease"});
     }
 }
 

@@ -162,7 +162,7 @@ TEST_CASE("registry: damaged and foreign files are errors") {
     results.put("slot", one_slot(1));
     auto const folder = here.path() + "/results.names";
     REQUIRE(::truncate((folder + "/slot").c_str(), 40) == 0);
-    fails(errc::bad_descriptor, [&] { static_cast<void>(find(here, "slot")); }, {"slot", "put the entry again"});
+    fails(errc::bad_descriptor, [&] { static_cast<void>(find(here, "slot")); }, {"slot", "call put() for the entry again"});
     REQUIRE(::truncate((folder + "/slot").c_str(), 3) == 0);
     fails(errc::bad_descriptor, [&] { static_cast<void>(find(here, "slot")); });
     REQUIRE(::symlink("/etc/passwd", (folder + "/link").c_str()) == 0);

@@ -455,7 +455,7 @@ TEST_CASE("messages that a peer sent before it closed are received before the er
             CHECK(receive(c.here.get(), patient).bytes == counting(2));
             support::fails(errc::exporter_gone, [&] { static_cast<void>(receive(c.here.get(), patient)); });
             support::fails(errc::exporter_gone, [&] { send(c.here.get(), counting(1), {}, patient); },
-                           {"the peer has closed the socket: connect again"});
+                           {"the peer has closed the socket: create a new connection"});
         }
 }
 

@@ -347,7 +347,7 @@ TEST_CASE("a full /dev/shm is an error, and no segment is left") {
     ferry::ipc::shared_space space{own};
     auto const all = std::filesystem::space("/dev/shm").capacity;
     int const claims = claims_made;
-    support::fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(all + 1)); }, {"/dev/shm", "room"});
+    support::fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(all + 1)); }, {"/dev/shm", "free memory there"});
     CHECK(claims_made == claims);  // fails before it allocates pages
     support::fails(errc::overflow, [&] { static_cast<void>(space.allocate(SIZE_MAX / 2)); });
     support::fails(errc::overflow, [&] { static_cast<void>(space.allocate(SIZE_MAX)); });
@@ -358,7 +358,7 @@ TEST_CASE("free space that another process takes before the allocation is an err
     session own;
     ferry::ipc::shared_space space{own};
     claims_that_fail = 1;
-    support::fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(80'000)); }, {"/dev/shm", "room"});
+    support::fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(80'000)); }, {"/dev/shm", "free memory there"});
     CHECK(claims_that_fail == 0);
     CHECK(support::segments(getpid()).empty());
     space.deallocate(space.allocate(80'000), 80'000);

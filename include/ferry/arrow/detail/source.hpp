@@ -130,7 +130,7 @@ class arrow_check {
 
    private:
     [[noreturn]] FERRY_COLD void refuse(column_path const& path, message const& what) const {
-        fail(errc::bad_column, api_, message{} << path << ": " << what.c_str(), where_);
+        fail(errc::bad_column, api_, node_error(path, what), where_);
     }
 
     void check(ArrowArray const* array, ArrowSchema const* schema, column_path const& path, int depth) {
@@ -150,9 +150,10 @@ class arrow_check {
             check(array != nullptr ? array->dictionary : nullptr, schema->dictionary, path.dictionary(), depth + 1);
     }
     [[nodiscard]] column_type check_schema(ArrowSchema const& s, column_path const& path) {
-        if (s.release == nullptr) refuse(path, message{"the schema has been released, or moved away"});
+        if (s.release == nullptr) refuse(path, message{"the schema was released or moved from"});
         if (s.format == nullptr) refuse(path, message{"the schema's format is null"});
-        if (s.n_children < 0) refuse(path, message{"the schema has "} << s.n_children << " children");
+        if (s.n_children < 0)
+            refuse(path, message{"the schema has "} << s.n_children << " children, expected at least 0");
         if (s.n_children > 0 && s.children == nullptr) refuse(path, message{"the schema's children are null"});
         if (++size_.nodes > max_column_nodes || static_cast<std::uint64_t>(s.n_children) > max_column_nodes)
             refuse(path, message{"the tree has more than "} << std::uint64_t{max_column_nodes} << " nodes");
@@ -165,9 +166,10 @@ class arrow_check {
     }
     void check_array(ArrowArray const& a, ArrowSchema const& s, column_type const& type, column_path const& path) {
         // mutant: arrow_untouched
-        if (a.release == nullptr) refuse(path, message{"the array has been released, or moved away"});
+        if (a.release == nullptr) refuse(path, message{"the array was released or moved from"});
         if (a.n_children != s.n_children)
-            refuse(path, message{"the array has "} << a.n_children << " children, and its schema " << s.n_children);
+            refuse(path, message{"the array has "} << a.n_children << " children, expected " << s.n_children
+                                                   << ", as the schema has");
         if (a.n_children > 0 && a.children == nullptr) refuse(path, message{"the array's children are null"});
         if (s.dictionary != nullptr && a.dictionary == nullptr)
             refuse(path, message{"the schema has a dictionary, and the array has none"});
@@ -177,8 +179,9 @@ class arrow_check {
         auto const least = static_cast<std::int64_t>(least_buffers(layout));
         bool const is_old = !layout.has_validity() && type.id != type_id::run_end_encoded && a.n_buffers == least + 1;
         if (layout.is_variadic ? a.n_buffers < least : a.n_buffers != least && !is_old)
-            refuse(path, message{"the array has "} << a.n_buffers << " buffers, and `" << s.format << "` has "
-                                                   << (layout.is_variadic ? "at least " : "") << least);
+            refuse(path, message{"the array has "} << a.n_buffers << " buffers, expected "
+                                                   << (layout.is_variadic ? "at least " : "") << least << " for `"
+                                                   << s.format << "`");
         if (a.n_buffers > 0 && a.buffers == nullptr) refuse(path, message{"the array's buffers are null"});
         if (is_old && type.id != type_id::null && a.buffers[0] != nullptr && a.null_count != 0)
             refuse(path, message{"it has a validity buffer, and columns of type `"} << s.format
@@ -193,7 +196,8 @@ class arrow_check {
             refuse(path, message{"the lengths of its "} << std::uint64_t{count} << " data buffers are null");
         for (std::size_t i = 0; i < count; ++i)
             if (auto const length = variadic_length(a, i); length < 0)
-                refuse(path, message{"data buffer "} << std::uint64_t{i} << " has " << length << " bytes");
+                refuse(path, message{"data buffer "} << std::uint64_t{i} << " has " << length
+                                                     << " bytes, expected at least 0");
     }
 
     char const* api_;

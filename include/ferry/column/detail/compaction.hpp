@@ -136,7 +136,7 @@ class compaction {
         for (auto& p : n.pieces) {
             p.done = n.length;
             if (!checked_add(n.length, p.length(), n.length))
-                refuse(n, message{"its length overflows"}, errc::overflow);
+                refuse(n, message{"its length exceeds 63 bits"}, errc::overflow);
             flags = merged_flags(flags, p.flags());
         }
         n.children.resize(first.node().children.size() + first.has_dictionary());
@@ -226,33 +226,39 @@ class compaction {
     [[nodiscard]] std::int64_t reserve(node const& n, std::int64_t bytes) {
         auto const at = total_;
         if (bytes > (std::numeric_limits<std::int64_t>::max)() - 64 - at)
-            refuse(n, message{"its bytes overflow"}, errc::overflow);
+            refuse(n, message{"the number of its bytes exceeds 63 bits"}, errc::overflow);
         total_ += rounded_up(bytes);
         return at;
     }
     [[nodiscard]] std::int64_t bytes_of(node const& n, std::int64_t items, std::int64_t width) const {
         std::int64_t bytes = 0;
-        if (!checked_multiply(items, width, bytes)) refuse(n, message{"its bytes overflow"}, errc::overflow);
+        if (!checked_multiply(items, width, bytes))
+            refuse(n, message{"the number of its bytes exceeds 63 bits"}, errc::overflow);
         return bytes;
     }
     /// Appends a part, and adds its length to `total`, which must not exceed the range of offsets of `width` bytes.
     void append(node const& n, extent& p, std::int64_t& total, std::int64_t width, char const* what) const {
         p.at = total;
-        if (!checked_add(total, p.length(), total)) refuse(n, message{"its offsets overflow"}, errc::overflow);
+        if (!checked_add(total, p.length(), total)) refuse(n, message{"its offsets exceed 63 bits"}, errc::overflow);
         require_at_most(n, total, most_of(width), what);
     }
     void require_at_most(node const& n, std::int64_t value, std::int64_t most, char const* what) const {
         if (value > most)
-            refuse(n,
-                   message{"the copy needs "} << value << " " << what << ", and its type allows " << most
-                                              << ": use a type with wider offsets or indices",
-                   errc::overflow);
+            refuse(
+                n,
+                message{"the copy needs "} << value << " " << what << ", expected at most " << most << " for its type",
+                errc::overflow);
     }
     [[nodiscard]] static std::int64_t most_of(std::int64_t width) noexcept {
         return (std::numeric_limits<std::int64_t>::max)() >> (64 - 8 * width);
     }
     [[noreturn]] FERRY_COLD void refuse(node const& n, message const& what, errc code = errc::bad_column) const {
-        fail(code, api_, message{} << *n.path << ": " << what.c_str(), where_);
+        bool const is_malformed = code == errc::bad_column;
+        fail(code, api_,
+             node_error(*n.path, what,
+                        is_malformed ? ": correct the column in its producer"
+                                     : ": use a type with wider offsets or indices, or concatenate fewer chunks"),
+             where_);
     }
 
     /// Calls `f(i)` for each null among the written items.
@@ -332,7 +338,7 @@ class compaction {
                        end = load_offset(data_of(p, 1), p.offset() + p.length(), is_large),
                        most = n.children.empty() ? text_bytes(p.node(), is_large) : child_of(p, 0).length();
             if (begin < 0 || end < begin || end > most)
-                refuse(n, message{"its offsets go from "} << begin << " to " << end << ", and there are " << most);
+                refuse(n, message{"its offsets go from "} << begin << " to " << end << ", expected 0 to " << most);
             p.used = {begin, end};
             append(n, p.used, total, width, "bytes or items");
         }
@@ -357,7 +363,7 @@ class compaction {
             store(to, i, shifted(value, shift));
         }
         if (shrinks || before != p.used.end)
-            refuse(n, message{"its offsets do not grow from "} << p.used.begin << " to " << p.used.end);
+            refuse(n, message{"its offsets decrease between "} << p.used.begin << " and " << p.used.end);
     }
     void add_text(node& n, bool is_large) {
         std::int64_t total = 0;
@@ -459,7 +465,8 @@ class compaction {
             bool const is_inline = view.size <= view_item::most_inline;
             if (view.size < 0 || (!is_inline && (buffer >= p.parts.size() || view.offset < 0)))
                 refuse(n, message{"view "} << k << " has " << view.size << " bytes at " << view.offset << " of buffer "
-                                           << view.buffer << ", and there are " << std::uint64_t{p.parts.size()});
+                                           << view.buffer << ", but the number of buffers is "
+                                           << std::uint64_t{p.parts.size()});
             if (!is_inline) p.parts[buffer].include(view.offset, std::int64_t{view.offset} + view.size);
         }
         for (std::size_t k = 0; k < p.parts.size(); ++k) {
@@ -470,7 +477,7 @@ class compaction {
                                    : load<std::int64_t>(p.buffers().back().data, static_cast<std::int64_t>(k));
             if (p.parts[k].end > bytes || data.data == nullptr)
                 refuse(n, message{"views reach to byte "} << p.parts[k].end << " of data buffer " << std::uint64_t{k}
-                                                          << ", which holds " << bytes);
+                                                          << ", which has " << bytes << " bytes");
         }
     }
     /// Places the data of views. Parts of a buffer that overlap, of several nodes or pieces, are copied once.
@@ -568,7 +575,7 @@ class compaction {
                 for (auto k = p.used.begin, before = p.offset(); k < p.used.end; ++k) {
                     auto const end = load_end(child_of(p, 0), k);
                     if (end <= before)
-                        refuse(n, message{"its run ends do not grow: "} << end << " comes after " << before);
+                        refuse(n, message{"its run ends do not increase: "} << end << " follows " << before);
                     before = end;
                     store(to, k + p.used.shift(), static_cast<T>((std::min)(end - p.offset(), p.length()) + p.done));
                 }
@@ -658,10 +665,13 @@ class compaction {
         auto wider = type;
         while (!fits(wider)) wider += 2;
         if (wider != type)
-            refuse(n,
-                   message{"its dictionaries have "} << std::uint64_t{values} << " distinct values, too many for "
-                                                     << names[type] << " indices: use " << names[wider] << " indices",
-                   errc::overflow);
+            fail(errc::overflow, api_,
+                 node_error(*n.path,
+                            message{"its dictionaries have "} << std::uint64_t{values}
+                                                              << " distinct values, too many for " << names[type]
+                                                              << " indices",
+                            (message{": use "} << names[wider] << " indices").c_str()),
+                 where_);
     }
 
     char const* api_;

@@ -51,7 +51,7 @@ class contents_check {
             case type_id::decimal: return check_decimals();
             case type_id::date64:
                 return check_each<std::int64_t>([](std::int64_t v) { return v % milliseconds_of_day == 0; },
-                                                "milliseconds are not a whole number of days");
+                                                "milliseconds, expected a whole number of days");
             case type_id::time32: return check_times<std::int32_t>();
             case type_id::time64: return check_times<std::int64_t>();
             default: return true;
@@ -59,7 +59,7 @@ class contents_check {
     }
 
     [[nodiscard]] FERRY_COLD bool refuse(message const& what) const {
-        return report(r_, errc::bad_column, message{} << path_ << ": " << what.c_str());
+        return report(r_, errc::bad_column, node_error(path_, what));
     }
     [[nodiscard]] FERRY_COLD bool refuse_item(std::int64_t i, char const* what) const {
         return refuse(message{"item "} << i << ": " << what);
@@ -72,7 +72,7 @@ class contents_check {
         auto const said = c_.node().null_count.load(std::memory_order_relaxed);
         if (said < 0 || !c_.is_whole()) return true;
         std::int64_t const there = c_.length() - count_set(valid_);
-        return said == there || refuse(message{"its null count is "} << said << ", and there are " << there);
+        return said == there || refuse(message{"its null count is "} << said << ", expected " << there);
     }
 
     /// Valid items must satisfy `holds`.
@@ -88,15 +88,15 @@ class contents_check {
     [[nodiscard]] bool check_times() const {
         constexpr std::int64_t units[] = {1, 1'000, 1'000'000, 1'000'000'000};
         std::int64_t const day = 86'400 * units[static_cast<std::size_t>(c_.type().unit)];
-        return check_each<T>([day](T v) { return v >= 0 && v < day; }, "is no time of a day");
+        return check_each<T>([day](T v) { return v >= 0 && v < day; }, "is outside of a day");
     }
     [[nodiscard]] bool check_indices() const {
         auto const values = dictionary_of(c_).length();
         for (std::int64_t i = 0; i < c_.length(); ++i)
             if (valid_[i])
                 if (auto const index = load_index(data(1), at(i), c_.type().id); index < 0 || index >= values)
-                    return refuse(message{"item "} << i << ": its index is not one of the dictionary's " << values
-                                                   << " items");
+                    return refuse(message{"item "} << i << ": its index is " << index << ", expected 0 to "
+                                                   << values - 1 << ", the items of the dictionary");
         return true;
     }
 
@@ -106,12 +106,13 @@ class contents_check {
     [[nodiscard]] bool check_offsets(bool is_large, std::int64_t end, Check check) const {
         if (c_.length() == 0) return true;
         std::int64_t last = load_offset(data(1), at(0), is_large);
-        if (last < 0) return refuse(message{"offset 0 is "} << last);
+        if (last < 0) return refuse(message{"offset 0 is "} << last << ", expected at least 0");
         for (std::int64_t i = 0; i < c_.length(); ++i) {
             auto const next = load_offset(data(1), at(i + 1), is_large);
             if (next < last)
-                return refuse(message{"offset "} << i + 1 << " is " << next << ", and the one before it " << last);
-            if (next > end) return refuse(message{"its offsets end at "} << next << " of " << end);
+                return refuse(message{"offset "} << i + 1 << " is " << next << ", expected at least " << last
+                                                 << ", the offset before it");
+            if (next > end) return refuse(message{"its offsets end at "} << next << ", expected at most " << end);
             if (!check(i, last, next)) return false;
             last = next;
         }
@@ -127,7 +128,7 @@ class contents_check {
         return check_offsets(is_large, text_bytes(c_.node(), is_large),
                              [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
                                  if (bytes == nullptr && end > 0)
-                                     return refuse(message{"its data buffer is null, and its offsets point into it"});
+                                     return refuse(message{"its data buffer is null, but its offsets are not 0"});
                                  return !is_read || !valid_[i] || is_utf8(bytes + begin, end - begin) ||
                                         refuse_item(i, "it is not UTF-8");
                              });
@@ -147,7 +148,7 @@ class contents_check {
     [[nodiscard]] bool load_size(void const* sizes, std::int64_t k, std::int64_t& bytes) const {
         bytes = load<std::int64_t>(sizes, k);
         auto const& b = c_.buffers()[static_cast<std::size_t>(2 + k)];
-        if (bytes < 0) return refuse(message{"data buffer "} << k << " has " << bytes << " bytes");
+        if (bytes < 0) return refuse(message{"data buffer "} << k << " has " << bytes << " bytes, expected at least 0");
         if (b.bytes >= 0 && b.bytes < bytes)
             return refuse(message{"data buffer "} << k << " holds " << b.bytes << " bytes, needs " << bytes);
         return b.data != nullptr || bytes == 0 ||
@@ -160,17 +161,17 @@ class contents_check {
         unsigned char const* begin = item_bytes + 4;
         if (item.size <= view_item::most_inline) {
             if (std::any_of(begin + item.size, begin + view_item::most_inline, [](unsigned char b) { return b != 0; }))
-                return refuse_item(i, "bytes behind its end are not 0");
+                return refuse_item(i, "bytes after its end are not 0");
         } else {
             if (item.buffer < 0 || item.buffer >= count)
-                return refuse_item(i, "it names a data buffer that is not there");
+                return refuse_item(i, "it refers to a data buffer that does not exist");
             std::int64_t bytes = 0;
             if (!load_size(sizes, item.buffer, bytes)) return false;
             if (item.offset < 0 || item.size > bytes - item.offset)
                 return refuse_item(i, "it lies outside its data buffer");
             begin = static_cast<unsigned char const*>(data(static_cast<std::size_t>(2 + item.buffer))) + item.offset;
             if (std::memcmp(begin, item.prefix, sizeof item.prefix) != 0)
-                return refuse_item(i, "its prefix is not what its data begins with");
+                return refuse_item(i, "its prefix differs from the start of its data");
         }
         return !is_text(c_.type().id) || is_utf8(begin, item.size) || refuse_item(i, "it is not UTF-8");
     }
@@ -182,7 +183,7 @@ class contents_check {
     }
     [[nodiscard]] bool check_no_nulls(column_view c, char const* what) const {
         auto const nulls = count_nulls(c, r_);
-        return nulls == 0 || refuse(message{} << what << " are not null, and " << nulls << " are");
+        return nulls == 0 || refuse(message{} << nulls << " " << what << " are null, expected none");
     }
     [[nodiscard]] bool check_ranges(bool is_large) const {
         auto const items = child_of(c_, 0).length();
@@ -201,7 +202,7 @@ class contents_check {
         for (std::int64_t i = 0; i < c_.length(); ++i) {
             auto const type = load<std::int8_t>(data(0), at(i));
             int const child = type < 0 ? -1 : by_id.child[static_cast<std::size_t>(type)];
-            if (child < 0) return refuse_item(i, "its type id is none of the union's");
+            if (child < 0) return refuse_item(i, "its type id is not in its format");
             if (!is_dense) continue;
             auto const place = load<std::int32_t>(data(1), at(i));
             if (place < 0 || place >= child_of(c_, child).length()) return refuse_item(i, "it lies outside its child");
@@ -219,13 +220,14 @@ class contents_check {
         for (std::int64_t i = 0; i < ends.length(); ++i) {
             T const next = load<T>(ends.buffers()[1].data, ends.offset() + i);
             if (next <= last)
-                return refuse(message{"run "} << i << " ends at " << std::int64_t(next) << ", and the one before it at "
-                                              << std::int64_t(last));
+                return refuse(message{"run "} << i << " ends at " << std::int64_t(next) << ", expected more than "
+                                              << std::int64_t(last) << ", the end before it");
             last = next;
         }
         auto const end = c_.offset() + c_.length();
         return std::int64_t(last) >= end ||
-               refuse(message{"its runs end at "} << std::int64_t(last) << ", and it has items up to " << end);
+               refuse(message{"its runs end at "} << std::int64_t(last) << ", expected at least " << end
+                                                  << ", the end of its items");
     }
 
     /// |value| < 10^precision, in 256 bits.

@@ -61,10 +61,16 @@ class column_path {
         }
         return end;
     }
-    static constexpr std::size_t max_name = 64, max_end = 120;
+    static constexpr std::size_t max_name = 64, max_end = 100;
 
     column_path const* above_ = nullptr;
     std::string_view before_{}, name_{};
 };
+
+/// The text of an error of a node: its path, the cause and the fix.
+[[nodiscard]] FERRY_COLD constexpr message node_error(
+    column_path const& path, message const& cause, char const* fix = ": correct the column in its producer") noexcept {
+    return message{} << path << ": " << cause.c_str() << fix;
+}
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

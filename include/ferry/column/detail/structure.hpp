@@ -22,13 +22,12 @@ class structure_check {
     [[nodiscard]] bool run() const {
         if (!check_lengths() || !check_buffers() || !check_children()) return false;
         return !c_.has_dictionary() || is_integer(c_.type().id) ||
-               refuse(message{"a column with a dictionary has integers as indices, not "}
-                      << c_.name_of_format().c_str());
+               refuse(message{"the indices of a dictionary are integers, not "} << c_.name_of_format().c_str());
     }
 
    private:
     [[nodiscard]] FERRY_COLD bool refuse(message const& what) const {
-        return report(r_, errc::bad_column, message{} << path_ << ": " << what.c_str());
+        return report(r_, errc::bad_column, node_error(path_, what));
     }
     [[nodiscard]] FERRY_COLD bool refuse_at(int child, message const& what) const {
         column_path const path{path_, c_.type().id, child, child_of(c_, child).name()};
@@ -37,12 +36,13 @@ class structure_check {
 
     [[nodiscard]] bool check_lengths() const {
         std::int64_t const nulls = c_.node().null_count.load(std::memory_order_relaxed);
-        if (c_.length() < 0) return refuse(message{"its length is "} << c_.length());
-        if (c_.offset() < 0) return refuse(message{"its offset is "} << c_.offset());
+        if (c_.length() < 0) return refuse(message{"its length is "} << c_.length() << ", expected at least 0");
+        if (c_.offset() < 0) return refuse(message{"its offset is "} << c_.offset() << ", expected at least 0");
         if (std::int64_t end = 0; !checked_add(c_.offset(), c_.length(), end))
-            return refuse(message{"offset "} << c_.offset() << " + length " << c_.length() << " overflows");
+            return refuse(message{"offset "} << c_.offset() << " + length " << c_.length() << " exceeds 63 bits");
         if (nulls < -1 || nulls > c_.node().length)
-            return refuse(message{"its null count is "} << nulls << ", and its length " << c_.node().length);
+            return refuse(message{"its null count is "} << nulls << ", expected -1 to " << c_.node().length
+                                                        << ", its length");
         if (nulls > 0 && (is_union(c_.type().id) || c_.type().id == type_id::run_end_encoded))
             return refuse(message{"its null count is "} << nulls << ", and columns of type "
                                                         << c_.name_of_format().c_str()
@@ -66,7 +66,7 @@ class structure_check {
         if (!require(buffers.back(), 8 * count, "lengths of data")) return false;
         for (auto const& data : buffers.subspan(expected, static_cast<std::size_t>(count)))
             if (data.data == nullptr && data.bytes > 0)
-                return refuse(message{"a data buffer of "} << data.bytes << " bytes is null");
+                return refuse(message{"a data buffer of "} << data.bytes << " bytes is null, expected its address");
         return true;
     }
     [[nodiscard]] bool check_buffer(buffer_layout layout, column_buffer const& b) const {
@@ -76,13 +76,14 @@ class structure_check {
         }
         std::int64_t needed = 0;
         if (c_.length() != 0 && !needed_bytes(c_.type(), layout, c_.offset() + c_.length(), needed))
-            return refuse(message{"the bytes of its "} << name(layout.kind) << " buffer overflow");
+            return refuse(message{"the bytes of its "} << name(layout.kind) << " buffer exceed 63 bits");
         return require(b, needed, name(layout.kind));
     }
     [[nodiscard]] bool require(column_buffer const& b, std::int64_t needed, char const* what) const {
         if (needed > 0 && b.data == nullptr)
             return refuse(message{} << what << " buffer is null, needs " << needed << " bytes");
-        if (b.bytes < -1) return refuse(message{} << what << " buffer holds " << b.bytes << " bytes");
+        if (b.bytes < -1)
+            return refuse(message{} << what << " buffer holds " << b.bytes << " bytes, expected -1 (unknown) or more");
         if (b.bytes != -1 && b.bytes < needed)
             return refuse(message{} << what << " buffer holds " << b.bytes << " bytes, needs " << needed);
         return true;
@@ -100,7 +101,7 @@ class structure_check {
             case type_id::fixed_size_list: {
                 std::int64_t items = 0;
                 if (!checked_multiply(end, std::int64_t{c_.type().width}, items))
-                    return refuse(message{"its items overflow"});
+                    return refuse(message{"the number of its items exceeds 63 bits"});
                 return require_children(items);
             }
             case type_id::map: return check_map();
@@ -117,15 +118,16 @@ class structure_check {
     [[nodiscard]] bool check_map() const {
         auto const entries = child_of(c_, 0);
         return (entries.type().id == type_id::structure && entries.child_count() == 2) ||
-               refuse_at(0, message{"the entries of a map are structs of a key and a value"});
+               refuse_at(0, message{"expected structs of a key and a value, the entries of a map"});
     }
     [[nodiscard]] bool check_runs() const {
         auto const ends = child_of(c_, 0), values = child_of(c_, 1);
         auto const id = ends.type().id;
         if (id != type_id::int16 && id != type_id::int32 && id != type_id::int64)
-            return refuse_at(0, message{"run ends are int16, int32 or int64, not "} << ends.name_of_format().c_str());
-        if (ends.has_dictionary()) return refuse_at(0, message{"run ends are not dictionary-encoded"});
-        if (ends.known_null_count() > 0) return refuse_at(0, message{"run ends have no nulls"});
+            return refuse_at(
+                0, message{"expected run ends of int16, int32 or int64, got "} << ends.name_of_format().c_str());
+        if (ends.has_dictionary()) return refuse_at(0, message{"run ends are dictionary-encoded, expected integers"});
+        if (ends.known_null_count() > 0) return refuse_at(0, message{"run ends have nulls, expected none"});
         if (ends.length() > values.length())
             return refuse_at(1, message{"there are "} << values.length() << " values for " << ends.length() << " runs");
         return c_.length() == 0 || ends.length() > 0 ||
@@ -159,13 +161,14 @@ class structure_check {
                                           std::uint64_t chunk, reporter r) {
     auto const refuse = [&](column_path const& its, message const& what) {
         return report(r, errc::argument,
-                      message{"chunk "} << chunk << " is of another type: " << its << ": " << what.c_str());
+                      message{"chunk "} << chunk << " is of another type: "
+                                        << node_error(its, what, ": pass chunks of one type, or convert them").c_str());
     };
     if (c.type() != wanted.type())
-        return refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", not "
+        return refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", expected "
                                                       << wanted.name_of_format().c_str());
     if (c.child_count() != wanted.child_count())
-        return refuse(path, message{"it has "} << c.child_count() << " children, not " << wanted.child_count());
+        return refuse(path, message{"it has "} << c.child_count() << " children, expected " << wanted.child_count());
     bool const is_named = c.type().id == type_id::structure || is_union(c.type().id);
     for (int i = 0; i < c.child_count(); ++i) {
         auto const child = child_of(c, i), other = child_of(wanted, i);
@@ -174,7 +177,8 @@ class structure_check {
         if (!check_same_type(other, child, its, chunk, r)) return false;
     }
     if (c.has_dictionary() != wanted.has_dictionary())
-        return refuse(path, message{c.has_dictionary() ? "it has a dictionary" : "it has no dictionary"});
+        return refuse(path, message{c.has_dictionary() ? "it has a dictionary, expected none"
+                                                       : "it has no dictionary, expected one"});
     return !c.has_dictionary() || check_same_type(dictionary_of(wanted), dictionary_of(c), path.dictionary(), chunk, r);
 }
 

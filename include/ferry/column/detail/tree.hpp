@@ -47,7 +47,8 @@ struct column_size {
     message text;
     text << path << ": the format `";
     put_printable(text, format.substr(0, 40));
-    static_cast<void>(report(r, errc::bad_column, text << "` names no Arrow type"));
+    static_cast<void>(
+        report(r, errc::bad_column, text << "` is not a type of Arrow: correct the format in the producer"));
     return std::nullopt;
 }
 
@@ -55,11 +56,12 @@ template <class Source>
 [[nodiscard]] bool measure(Source const& from, column_size& out, int depth, column_path const& path, reporter r) {
     if (depth > max_column_depth)
         return report(r, errc::bad_column,
-                      message{} << path << ": the tree is deeper than " << max_column_depth << " nodes");
+                      node_error(path, message{"the tree is deeper than "} << max_column_depth << " nodes"));
     auto const children = static_cast<std::size_t>(from.child_count());
     if (++out.nodes > max_column_nodes || children > max_column_nodes)
-        return report(r, errc::bad_column,
-                      message{} << path << ": the tree has more than " << std::uint64_t{max_column_nodes} << " nodes");
+        return report(
+            r, errc::bad_column,
+            node_error(path, message{"the tree has more than "} << std::uint64_t{max_column_nodes} << " nodes"));
     out.buffers += from.buffer_count();
     out.text += from.format().size() + from.name().size() + from.metadata().size();
     // An ArrowSchema's texts end at the first NUL.
@@ -67,8 +69,8 @@ template <class Source>
          {std::pair{"format", std::string_view{from.format()}}, std::pair{"name", std::string_view{from.name()}}})
         if (auto const at = text.find('\0'); at != text.npos)
             return report(r, errc::bad_column,
-                          message{} << path << ": byte " << std::uint64_t{at} << " of its " << what
-                                    << " is NUL, where a schema would end it");
+                          node_error(path, message{"byte "} << std::uint64_t{at} << " of its " << what
+                                                            << " is NUL, which ends the string in a schema"));
     auto const type = parse_or_report(from.format(), path, r);
     if (!type) return false;
     // An ArrowSchema does not contain the size of its metadata: a consumer would read beyond the end of invalid
@@ -76,9 +78,10 @@ template <class Source>
     std::string_view const metadata = from.metadata();
     if (std::size_t size = 0;
         !metadata.empty() && !measure_metadata(metadata.data(), metadata.data() + metadata.size(), size))
-        return report(r, errc::bad_column,
-                      message{} << path << ": its metadata's " << std::uint64_t{metadata.size()}
-                                << " bytes end before its pairs do, or a number is negative");
+        return report(
+            r, errc::bad_column,
+            node_error(path, message{"its metadata of "} << std::uint64_t{metadata.size()}
+                                                         << " bytes is invalid: a size is negative, or exceeds it"));
     for (std::size_t i = 0; i < children; ++i) {
         auto const child = from.child(i);
         column_path const its{path, type->id, static_cast<int>(i), child.name()};

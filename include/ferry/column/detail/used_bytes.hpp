@@ -73,7 +73,8 @@ template <class BackEnd>
     auto const there = c.buffers()[i].bytes;
     if (out >= 0 && (there < 0 || out <= there)) return true;
     return report(r, errc::bad_column,
-                  message{} << path << ": its data ends at " << out << ", and there are " << there << " bytes");
+                  node_error(path, message{"its data ends at byte "} << out << ", expected 0 to "
+                                                                     << (there < 0 ? INT64_MAX : there)));
 }
 
 /// Checks the stream on which the nodes of a column are ready; `other` is the device of a copy, or cpu.

@@ -25,7 +25,7 @@ struct node_thrower {
     column_path const* path;
 };
 [[noreturn]] FERRY_COLD inline void report_item(node_thrower r, column_view, std::int64_t i, char const* what) {
-    fail(errc::bad_column, r.api, message{} << *r.path << ": item " << i << ": " << what, r.where);
+    fail(errc::bad_column, r.api, node_error(*r.path, message{"item "} << i << ": " << what), r.where);
 }
 
 /// Returns the number of the run that contains an item, counted from the first item of the buffers, or the number of

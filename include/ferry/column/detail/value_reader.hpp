@@ -24,7 +24,7 @@ inline constexpr char const* values_api = "ferry::column::values";
 FERRY_COLD inline void report_item(reporter r, column_view c, std::int64_t i, char const* what) {
     message text{"item "};
     text << i << " of a column of format " << c.name_of_format().c_str() << ": " << what
-         << ": validate(column, validation::full) says where it begins";
+         << ": validate the column with validation::full, which names the node and the cause";
     static_cast<void>(report(r, errc::bad_column, text));
 }
 #if FERRY_HAS_EXCEPTIONS
@@ -147,7 +147,7 @@ class value_reader<std::span<std::byte const>> {
         if (begin == end) return {};
         auto const* const data = static_cast<std::byte const*>(c_.buffers()[2].data);
         if (begin < 0 || end < begin || end > end_ || data == nullptr)
-            return report_item(r, c_, i, "its offsets run backwards, or beyond the data"), nothing;
+            return report_item(r, c_, i, "its offsets decrease, or exceed the data"), nothing;
         return {data + begin, static_cast<std::size_t>(end - begin)};
     }
     [[nodiscard]] std::span<std::byte const> viewed(auto r, std::int64_t i) const {
@@ -157,7 +157,7 @@ class value_reader<std::span<std::byte const>> {
         if (item.size <= view_item::most_inline) return {at + 4, static_cast<std::size_t>(item.size)};
         auto const count = static_cast<std::int64_t>(c_.buffers().size()) - 3;
         if (item.buffer < 0 || item.buffer >= count)
-            return report_item(r, c_, i, "its view names a buffer that is not there"), nothing;
+            return report_item(r, c_, i, "its view refers to a buffer that does not exist"), nothing;
         auto const& data = c_.buffers()[static_cast<std::size_t>(2 + item.buffer)];
         auto const bytes = data.bytes >= 0 ? data.bytes : load<std::int64_t>(c_.buffers().back().data, item.buffer);
         if (item.offset < 0 || item.size > bytes - item.offset || data.data == nullptr)

@@ -95,7 +95,7 @@ class node_source {
         if (!is_same_device(first->device, m.device))
             return by.refuse(here / "buffers" / i, " is on ", ferry::name(m.device.type), ":", m.device.id,
                              ", and the first buffer of its node on ", ferry::name(first->device.type), ":",
-                             first->device.id, "; all buffers of a node must be on one device");
+                             first->device.id, ", expected one device for each node");
     }
     for (std::size_t i = 0; i < n.children.size(); ++i)
         if (!check_devices(n.children[i], memories, here / "children" / i, by)) return false;

@@ -107,7 +107,8 @@ class new_share {
                  where_);
         if (refusal != nullptr) return false;
         if (!take(*known, begin, bytes, place, out))
-            fail(errc::out_of_range, share_api, name() << ": it leads out of its allocation", where_);
+            fail(errc::out_of_range, share_api,
+                 name() << ": it exceeds its allocation: correct the shape, strides or length in the producer", where_);
         return true;
     }
     /// Memory of its own for a copy that `write(to)` makes and finishes. `place`: the host, or a device that `locate`

@@ -92,7 +92,7 @@ struct attach_call {
     [[noreturn]] FERRY_COLD void refuse(errc code, message const& text) const { fail(code, attach_api, text, where); }
     [[noreturn]] FERRY_COLD void fail_gone(wire::memory const& m, char const* why) const {
         refuse(errc::exporter_gone,
-               message{m.name.c_str()} << ": " << why << ": ask it, or its successor, for a new descriptor");
+               message{m.name.c_str()} << ": " << why << ": get a new descriptor from it or its successor");
     }
     [[nodiscard]] int file(std::size_t i) const noexcept { return i < how.files.size() ? how.files[i] : -1; }
     /// The file of the segment of a group. If there are more files than memories, those of segments come last. Of the
@@ -109,7 +109,9 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
     auto const name = parse_segment_name(m.name);
     if (!name)
         call.refuse(errc::bad_descriptor,
-                    message{"memories[0].name is `"} << m.name.c_str() << "`, which is not the name of a segment");
+                    message{"memories[0].name is `"}
+                        << m.name.c_str()
+                        << "`, which is not the name of a segment: get a new descriptor from the exporter");
     if (name->uid != ::geteuid())
         call.refuse(errc::permission, message{"user "} << name->uid << " shares this, and this process runs as "
                                                        << std::uint64_t{::geteuid()}
@@ -160,9 +162,10 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
         made.descriptions.push_back(m);
         if (m.kind == wire::memory_kind::host_shared || m.kind == wire::memory_kind::none) {
             if (group.size() == 1) return;
-            call.refuse(errc::bad_descriptor, message{"several memories have the name "}
-                                                  << m.name.c_str() << ", and one is of kind " << wire::name(m.kind)
-                                                  << ", which has a name of its own");
+            call.refuse(errc::bad_descriptor,
+                        message{"several memories have the name "}
+                            << m.name.c_str() << ", and one is of kind " << wire::name(m.kind)
+                            << ", which requires its own name: get a new descriptor from the exporter");
         }
         if constexpr (handle_back_end<BackEnd>) {
             if (ferry::detail::call([&] { return b.opens(m); })) {
@@ -199,7 +202,10 @@ template <class BackEnd, class Note>
     if (auto own = call.session->find(name.id)) {
         bool const is_same = std::ranges::equal(group, own->memories, {}, memory, &share_state::memory::description);
         if (!is_same)  // mutant: ipc_alias_memory
-            call.refuse(errc::bad_descriptor, message{"its memory is not what was shared under this name"});
+            call.refuse(
+                errc::bad_descriptor,
+                message{"its memory differs from the memory that was shared with this name: get a new descriptor from "
+                        "the exporter"});
         if (!own->is_open) call.fail_gone(first, "this process has closed it");
         static_cast<void>(ferry::detail::check_stream(how.stream, own->device, {attach_api, call.where}));
         // mutant: ipc_alias_ready
@@ -228,7 +234,10 @@ template <class BackEnd, class Note>
     attachment hold{call.session, mapping};
     if (!mapping->is_attachable()) call.fail_gone(first, gone);
     if (!std::ranges::equal(group, mapping->descriptions, is_same_range, memory))
-        call.refuse(errc::bad_descriptor, message{"its memory is not what is mapped under this name"});
+        call.refuse(
+            errc::bad_descriptor,
+            message{"its memory differs from the memory that is mapped with this name: get a new descriptor from the "
+                    "exporter"});
     for (std::size_t i = 0; i < group.size(); ++i) {
         auto const& m = memory(group[i]);
         memory_range found{nullptr, m.length, how.device && how.device->type == m.type ? *how.device : m.type};
