@@ -19,12 +19,12 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
     if (on.is_ambiguous())
         return report(r, errc::stream,
                       "the stream is a null handle: pass the legacy default or the per-thread default stream (R44)");
-    message text{"stream of another device: got "};
-    text << (on.is_default() ? "the default stream" : "a stream") << " of " << name(on.family());
+    message text{"stream of another device: the stream belongs to "};
+    text << name(on.family());
     if (on.has_device()) text << ":" << on.device_id();
-    return report(r, errc::stream,
-                  text << ", and the memory is on " << name(d.type) << ":" << d.id
-                       << ": pass a stream of that device, or none when no work is pending (R43–R45)");
+    text << ", and the data is on " << name(d.type) << ":" << d.id << ": pass a stream of " << name(d.type) << ":"
+         << d.id << ", or none when no work is pending (R43–R45)";
+    return report(r, errc::stream, text);
 }
 
 /// Fails with errc::stream unless a stream can order work on memory of one of two devices. Refuses a null handle (R44),
