@@ -272,7 +272,7 @@ TEST_CASE("forged descriptors of columns are refused before any buffer is read")
     refused(errc::bad_descriptor, [](auto&, node& n) { n.buffers[1].length = 1 << 20; }, "/column/buffers/1");
     refused(errc::bad_descriptor, [](auto&, node& n) { n.buffers[1].offset = 1 << 20; }, "/column/buffers/1");
     refused(errc::bad_descriptor, [](auto& d, node&) { d.memories.push_back(d.memories[0]); }, "several memories");
-    refused(errc::bad_descriptor, [](auto& d, node& n) { d.memories.clear(), n.buffers[1] = {}; }, "a memory");
+    refused(errc::bad_descriptor, [](auto& d, node& n) { d.memories.clear(), n.buffers[1] = {}; }, "no memory");
     refused(
         errc::bad_descriptor, [](auto& d, node&) { d.memories[0].length = d.memories[0].allocation = 1 << 20; },
         "1048576");
@@ -286,7 +286,7 @@ TEST_CASE("forged descriptors of columns are refused before any buffer is read")
     refused(errc::bad_column, [](auto&, node& n) { n.format = "q"; }, "`q`");
     refused(errc::bad_column, [](auto&, node& n) { n.format = "g"; }, "needs 32");
     refused(errc::bad_column, [](auto&, node& n) { n.children.push_back(n); }, "1 children");
-    refused(errc::bad_column, [](auto&, node& n) { n.metadata.resize(13); }, "x: its metadata's 13 bytes");
+    refused(errc::bad_column, [](auto&, node& n) { n.metadata.resize(13); }, "x: its metadata of 13 bytes");
     auto overlapping = s.descriptor();
     auto& n = std::get<node>(overlapping.root);
     n = {.format = "+s", .length = 2, .buffers = {{}}, .children = {n, n}};

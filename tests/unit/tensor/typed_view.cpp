@@ -347,7 +347,7 @@ TEST_CASE("R31: data must have the alignment of its type, but not 256 bytes") {
 }
 
 TEST_CASE("R26: a view with elements and NULL data is refused") {
-    fails(errc::null_data, [] { static_cast<void>(as<float, 0>(tensor_view{})); }, {"ferry::as: ", "no data"});
+    fails(errc::null_data, [] { static_cast<void>(as<float, 0>(tensor_view{})); }, {"ferry::as: ", "data is NULL"});
     tensor_view const v{static_cast<float*>(nullptr), two_by_three};
     fails(errc::null_data, [&] { static_cast<void>(as<float, 2, access_from::device>(v)); });
 }
