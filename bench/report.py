@@ -29,6 +29,8 @@ WHY = {
     "and checks the view.",
     "minitensor to torch through the exchange tables": "The export allocates and checks the struct, whereas the peer imports an existing struct.",
     "share: 1000 columns in 1000": "The difference is small compared with the time of 1000 shares, and varies by more than the budget from run to run.",
+    "frame of": "A topic also writes and reads its file by system calls, so that a shortened file is an error and no SIGBUS, checks it, and counts the reader. "
+    "Here, a system call takes 0.5 to 0.7 µs.",
     "contiguous": "Both sides call the same `memcpy`. The faster side varies from run to run.",
 }
 
@@ -47,6 +49,8 @@ ABOUT = {
     "the memory. *Mapped by its session*: the session maps the memory for this attach, and unmaps it on release.",
     "Tables in host memory": "Each table is shared in place, so nothing is copied. The peer shares or attaches a tensor of each allocation instead. A column is a "
     "buffer of 4 KiB. The budget is 5 µs, and 0.2 µs for each buffer. *Mapped* and *found*: by a session, as in the section above. Releasing is not measured.",
+    "Frames of a topic": "The time from the call of `publish` until a reader in another process has the tensor; the readers wait for it. The peers are a C program "
+    "with shared memory and a futex, without names, checks or locks, and `multiprocessing.shared_memory` with a `Pipe` for each reader.",
     "Frames between two Python processes": "*Attached before*: the producer writes to memory that it has already shared, and the consumer attaches it again. *First "
     "attach*: each frame is a separate share. The measurement ends when the consumer has read one byte of every page.",
 }
@@ -202,6 +206,27 @@ def tables(programs, quick):
                   above <= limit if limit else None, above * 1e9 if limit else None)  # fmt: skip
 
 
+def topics(programs, quick):
+    section, count, found = "Frames of a topic", "200" if quick else "1000", {}
+    for line in (run([programs / "bench_ipc_topics", count]) + run([sys.executable, HERE / "ipc" / "pipes.py", count])).splitlines():
+        what, readers, size, *micros = line.split("\t")
+        found[what, int(readers), int(size)] = [float(n) * 1e-6 for n in micros]
+    publish, begin = found["topic", 0, 64 << 10][2:]
+    yield row(section, "publish, without readers", spoken(publish), "", "", None, "<= 3 µs", publish <= 3e-6)
+    yield row(section, "begin, without readers", spoken(begin), "", "", None)
+    peers = {"futex": "a futex in C", "pipes": "multiprocessing.shared_memory and pipes"}
+    for (what, readers, size), (median, most, *_) in found.items():
+        if what != "topic" or readers == 0:
+            continue
+        name = f"frame of {f'{size >> 20} MiB' if size >> 20 else f'{size >> 10} KiB'} to {readers} reader{'s' * (readers != 1)}"
+        for peer, spoken_peer in peers.items():
+            limit = 1.2 if peer == "futex" else None
+            theirs = found[peer, readers, size]
+            yield row(section, name, spoken(median), spoken_peer, spoken(theirs[0]), theirs[0] / median, at_most(limit), median <= limit * theirs[0] if limit else None)  # fmt: skip
+        theirs = found["futex", readers, size][1]
+        yield row(section, f"{name}, 99th percentile", spoken(most), peers["futex"], spoken(theirs), theirs / most)
+
+
 def frames(quick):
     for r in json.loads(run([sys.executable, HERE / "ipc" / "frames.py", "--json", *(["--rounds", "20", "--seconds", "1"] if quick else [])])):
         yield row("Frames between two Python processes", r["what"], spoken(r["ns"] * 1e-9), r["against"], spoken(r["against_ns"] * 1e-9), r["ratio"])
@@ -314,7 +339,7 @@ def main():
     if arguments.programs is None:
         parser.error("the folder of the programs is missing")
     rows, raw, section = [], [], None
-    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), tables(arguments.programs, arguments.quick), frames(arguments.quick)):
+    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), tables(arguments.programs, arguments.quick), topics(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]
