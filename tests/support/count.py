@@ -1,6 +1,7 @@
 """Counts the test results of a JUnit file of ctest or pytest: prints `counts: PASSED FAILED SKIPPED`.
 
-A doctest program is one test for ctest; here each of its test cases counts.
+A doctest program is one test for ctest; here each of its test cases counts. Before this line, the ten slowest cases are printed:
+`slowest: SECONDS s PROGRAM: CASE`.
 """
 
 import re
@@ -8,6 +9,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 DOCTEST = re.compile(r"\[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped")
+DURATION = re.compile(r"^(\d+\.\d{6}) s: (.+)$", re.MULTILINE)
 
 
 def outcome(case):
@@ -19,8 +21,16 @@ def outcome(case):
     return int(not failed and not skipped), int(failed), int(skipped and not failed)
 
 
+def durations(case):
+    name = case.get("name")
+    each = [(float(seconds), f"{name}: {of}") for seconds, of in DURATION.findall(case.findtext("system-out") or "")]
+    return each or [(float(case.get("time") or 0), name)]
+
+
 def main():
-    cases = ElementTree.parse(sys.argv[1]).iter("testcase")
+    cases = list(ElementTree.parse(sys.argv[1]).iter("testcase"))
+    for seconds, name in sorted((d for case in cases for d in durations(case)), reverse=True)[:10]:
+        print(f"slowest: {seconds:.2f} s {name}")
     print("counts:", *map(sum, zip((0, 0, 0), *map(outcome, cases))))
 
 

@@ -3,6 +3,8 @@
 
 #include <ferry/wire/binary.hpp>
 
+#include <support/patience.hpp>
+
 #include <doctest/doctest.h>
 
 #include <sys/wait.h>
@@ -56,7 +58,7 @@ class importer {
         pid_ = fork();
         REQUIRE(pid_ >= 0);
         if (pid_ != 0) return;
-        alarm(30);
+        alarm(static_cast<unsigned>(patience.count()));
         int status = 99;
         try {
             status = body({down_[0], up_[1]});

@@ -62,4 +62,17 @@ template <class F>
     return lacks(can, "this process cannot enter a time namespace");
 }
 
+/// For exhaustive models, in which a sanitizer finds no more than in the other tests of the same code, and takes
+/// minutes.
+[[nodiscard]] inline bool is_sanitized() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    constexpr bool has_sanitizer = true;
+#elif defined(__has_feature)
+    constexpr bool has_sanitizer = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+    constexpr bool has_sanitizer = false;
+#endif
+    return lacks(!has_sanitizer, "an exhaustive model runs without sanitizers");
+}
+
 }  // namespace support
