@@ -263,8 +263,8 @@ struct state {
             return ferry::tensor_view{o.data(), ferry::dtype_of<std::uint8_t>, shape, {}, o.device()};
         });
     }
-    [[nodiscard]] std::vector<std::byte> share_it(ferry::managed_tensor t) {
-        shared = ferry::ipc::share(std::move(t), {.session = &session, .ready_on = on()}, back_end);
+    [[nodiscard]] std::vector<std::byte> share_it(ferry::managed_tensor t, ferry::copy_policy copy = {}) {
+        shared = ferry::ipc::share(std::move(t), {.session = &session, .copy = copy, .ready_on = on()}, back_end);
         return ferry::wire::to_bytes(shared.descriptor());
     }
 
@@ -323,6 +323,12 @@ struct state {
                                                  {.device = ferry::cpu, .layout = ferry::layout::contiguous}, back_end,
                                                  ferry::already_ready));
             case copy_later: bring(tensor.view().data(), static_cast<std::size_t>(tensor.view().nbytes())); return {};
+            case fill_later: {
+                auto const& v = tensor.view();
+                auto const bytes = static_cast<std::size_t>(v.nbytes());
+                must(cudaMemsetAsync(v.writable_data(), static_cast<int>(payload[0]), bytes, own->get()));
+                return {};
+            }
             case drop: tensor = {}; return {};
             case drop_later: later.start([this] { tensor = {}; }); return {};
             case is_gone: return {std::byte{later.has_ended()}};
@@ -465,6 +471,7 @@ struct state {
                                            back_end);
                 return ferry::wire::to_bytes(shared.descriptor());
             }
+            case share_attached: return share_it(std::move(tensor), ferry::copy_policy::never);
             case close_share: shared = {}; return {};
             case share_rounds: {
                 std::int64_t n = 0;

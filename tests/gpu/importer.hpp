@@ -34,6 +34,7 @@ enum class order_of_work : std::uint32_t {
     attach,        ///< payload: as of `open`; attaches the tensor on a stream of its own, through a session
     elements,      ///< answers the elements of the tensor, compact
     copy_later,  ///< queues a copy of the tensor's memory to the host, and comes back; `finish` answers what it brought
+    fill_later,  ///< queues a memset of the tensor's memory with the first byte of the payload
     drop,        ///< drops the tensor
     drop_later,  ///< drops the tensor on another thread, and comes back
     is_gone,     ///< whether that thread has ended: one byte
@@ -43,6 +44,7 @@ enum class order_of_work : std::uint32_t {
     usage,         ///< drops what no tensor uses; answers its `ipc_usage`
     share,         ///< payload: a byte; shares a MiB of it, and answers the descriptor's bytes
     share_held,    ///< the same, behind a gate
+    share_attached,  ///< shares the attached tensor without a copy, and answers the descriptor's bytes
     close_share,   ///< closes that share
     share_rounds,  ///< shares and closes until it hears the next order
 

@@ -93,6 +93,41 @@ TEST_CASE(
     CHECK(alive.expired());
 }
 
+TEST_CASE("ipc share: attached memory is shared again by its exporter's handle, and is freed after the last importer") {
+    load_kernels();
+    cuda::shareable back_end;
+    ipc::session session;
+    importer relay, other;
+    auto a = make_plain({65536});
+    std::weak_ptr<void> const alive = a.memory;
+    auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
+    REQUIRE(relay.attach(text(shared)).code == errc::ok);
+    REQUIRE(relay.tell(hold).code == errc::ok);
+    REQUIRE(relay.tell(fill_later, std::vector{std::byte{5}}).code == errc::ok);
+    auto const passed = relay.tell(share_attached);
+    REQUIRE_MESSAGE(passed.code == errc::ok, text_of(passed));
+    auto const described = ferry::wire::from_bytes(passed.bytes);
+    CHECK(described.memories[0].handle == shared.descriptor().memories[0].handle);
+    test_stream mine;
+    auto alias = ipc::attach(described, {.session = &session, .stream = mine.token()}, back_end);
+    CHECK(alias.view().data() == shared.view().data());
+    alias = {};
+    REQUIRE(other.attach(passed.bytes).code == errc::ok);
+    REQUIRE(other.tell(copy_later).code == errc::ok);
+    CHECK_GATED(!mine.is_idle());
+    REQUIRE(relay.tell(release).code == errc::ok);
+    CHECK(numbers(other.tell(finish)) == std::vector<int>(65536, 5));
+    mine.finish();
+    shared = {};
+    CHECK(relay.tell(close_share).code == errc::ok);
+    static_cast<void>(relay.usage());  // which unmaps it
+    CHECK(session.collect() == 1);
+    CHECK(!alive.expired());
+    CHECK(numbers(other.tell(elements)) == std::vector<int>(65536, 5));  // reading drops it
+    CHECK(session.collect(support::patience) == 0);
+    CHECK(alive.expired());
+}
+
 TEST_CASE("ipc share: memory closed and released is freed after its queued work has completed") {
     load_kernels();
     cuda::shareable back_end;

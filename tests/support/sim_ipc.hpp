@@ -230,6 +230,17 @@ class sim_shareable {
         }
         return {*sim_, std::move(m), std::move(ready)};
     }
+    [[nodiscard]] bool passes_on(ferry::wire::memory const&) const { return passes_handles_on; }
+    [[nodiscard]] exported pass_on(ferry::wire::memory m, ferry::stream_token ready_on) const {
+        m.ready.clear();
+        std::shared_ptr<sim_event> ready;
+        if (ready_on.names_stream()) {
+            ready = std::make_shared<sim_event>();
+            sim_event::record(ready, *sim_, ready_on);
+            m.ready = ready->handle().bytes_of();
+        }
+        return {*sim_, std::move(m), std::move(ready)};
+    }
     [[nodiscard]] bool opens(ferry::wire::memory const& m) const {
         return m.kind == ferry::wire::memory_kind::cuda_legacy;
     }
@@ -237,8 +248,7 @@ class sim_shareable {
         if (before_open) before_open();
         auto const handle = sim_handle::from(m.handle.data());
         int const file = handle.open();
-        if (file < 0)
-            throw ferry::error{ferry::errc::stale_handle, "sim", ferry::message{"the allocation was freed"}};
+        if (file < 0) throw ferry::error{ferry::errc::stale_handle, "sim", ferry::message{"the allocation was freed"}};
         if (m.offset + m.length > handle.bytes) {
             close(file);
             throw ferry::error{ferry::errc::out_of_range, "sim", ferry::message{"outside of the allocation"}};
@@ -251,6 +261,7 @@ class sim_shareable {
     /// Memory at this address has no handle.
     void const* pooled = nullptr;
     mutable int opens_made = 0;
+    bool passes_handles_on = true;
     /// Called by each open; may throw.
     std::function<void()> before_open{};
 

@@ -360,9 +360,8 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         if (r.length > a.bytes || offset > a.bytes - r.length)
             ferry::detail::fail(
                 errc::out_of_range, "ferry::cuda::shareable",
-                message{
-                    "the tensor exceeds the allocation that contains its first byte, and a handle cannot refer to "
-                    "several allocations: copy the tensor"});
+                message{"the tensor exceeds the allocation that contains its first byte, and a handle cannot refer to "
+                        "several allocations: copy the tensor"});
         wire::memory m;
         bool const by_pool = is_shared_by_pool(a);
         auto const handle = by_pool ? handle_of_pool_memory(a.base) : handle_of_allocation(a);
@@ -374,12 +373,24 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         m.offset = offset;
         m.length = r.length;
         m.handle.assign(handle.begin(), handle.end());
-        auto ready = record_ready(a.device_id, ready_on);
-        if (ready) {
-            auto const event = ready->handle();
-            m.ready.assign(event.begin(), event.end());
-        }
-        return {std::move(m), a.device_id, events_, std::move(ready)};
+        return with_ready(std::move(m), a.device_id, ready_on);
+    }
+
+    /// Returns whether the handle of memory that this process has opened can be given to other processes.
+    ///
+    /// \param m  description by its exporter
+    /// \return   true for cudaMalloc memory, and with sharing_options::pools for memory of pools
+    [[nodiscard]] bool passes_on(wire::memory const& m) const noexcept {
+        return m.kind == wire::memory_kind::cuda_legacy || (m.kind == wire::memory_kind::cuda_pool && options_.pools);
+    }
+    /// Describes memory that this process has opened, by the handle of its exporter.
+    ///
+    /// \param m         description by its exporter
+    /// \param ready_on  stream after whose queued work the data is ready; {} when it is ready
+    /// \return          the description, with the event of this process in place of the exporter's
+    /// \throws error  errc::device_not_found, stream, capturing; errors of CUDA
+    [[nodiscard]] exported_allocation pass_on(wire::memory const& m, stream_token ready_on) const {
+        return with_ready(m, device_with(m.device), ready_on);
     }
 
     /// Returns whether `open_memory` supports a kind of memory.
@@ -406,9 +417,8 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
             if (how.file < 0)
                 ferry::detail::fail(
                     errc::permission, "ferry::ipc::attach",
-                    message{
-                        "the memory pool's file descriptor is missing: pass the file descriptor that was "
-                        "received over the socket together with this ferry descriptor"});
+                    message{"the memory pool's file descriptor is missing: pass the file descriptor that was "
+                            "received over the socket together with this ferry descriptor"});
             return pools_.open([&] { return imported_memory{imported_pool{how.file, device_id}, handle}; });
         }();
         void const* const base = detail::visit_mapping(mapping, [](auto const& open) { return open.data(); });
@@ -423,6 +433,15 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return options_.pools && a.is_of_pool && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) != 0;
     }
 
+    [[nodiscard]] exported_allocation with_ready(wire::memory m, std::int32_t device_id, stream_token ready_on) const {
+        auto ready = record_ready(device_id, ready_on);
+        m.ready.clear();
+        if (ready) {
+            auto const event = ready->handle();
+            m.ready.assign(event.begin(), event.end());
+        }
+        return {std::move(m), device_id, events_, std::move(ready)};
+    }
     /// Records an event after all work queued on a stream of any device. Returns std::nullopt without a stream, and,
     /// after waiting for the stream, when no event is free.
     [[nodiscard]] std::optional<ipc_event> record_ready(std::int32_t device_id, stream_token on) const {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
@@ -31,9 +32,9 @@ class control_page {
         id_.store(id);
         magic_.store(the_magic);
     }
-    /// \param id  identifies the allocation
-    [[nodiscard]] bool is_valid(std::uint64_t id) const noexcept {
-        return magic_.load() == the_magic && id_.load() == id;
+    /// \param id  identifies the allocation; empty: any
+    [[nodiscard]] bool is_valid(std::optional<std::uint64_t> id) const noexcept {
+        return magic_.load() == the_magic && (!id || id_.load() == *id);
     }
 
     // An importer locks a slot and then checks that the share is open; the exporter closes the share and then checks

@@ -85,6 +85,11 @@ concept opened_memory = std::move_constructible<O> &&
 /// - `opens(memory)`: whether this back end opens memory of such a description.
 /// - `open_memory(memory, opening)`: opens it. \throws error  errc::stale_handle, device_not_found, no_peer_access,
 ///   already_mapped, same_process, no_driver, out_of_range, permission
+///
+/// Optional; without it, memory that was attached is copied when it is shared again:
+///
+/// - `pass_on(memory, ready_on)`: as `export_memory`, for memory that this process has opened with this description, of
+///   which all but the event is kept. Called only if `passes_on(memory)`.
 template <class B>
 concept handle_back_end = back_end<B> && requires(B& b, ferry::device d, byte_range const& r, std::size_t n,
                                                   stream_token on, wire::memory const& m, opening const& o) {
@@ -96,4 +101,13 @@ concept handle_back_end = back_end<B> && requires(B& b, ferry::device d, byte_ra
     requires opened_memory<ferry::detail::value_of<decltype(b.open_memory(m, o))>>;
 };
 
+namespace detail {
+
+template <class B>
+concept passing_back_end = requires(B& b, wire::memory const& m, stream_token on) {
+    { b.passes_on(m) } -> ferry::detail::yields<bool>;
+    requires exported_memory<ferry::detail::value_of<decltype(b.pass_on(m, on))>>;
+};
+
+}  // namespace detail
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

@@ -42,8 +42,12 @@ inline bool lock(int file, short type, off_t at) noexcept {
 /// How many of some bytes other open file descriptions have locked.
 [[nodiscard]] inline std::uint64_t count_locked(int file, off_t at, off_t count) noexcept {
     auto l = lock_of(at, count, F_WRLCK);
-    if (count <= 0 || ::fcntl(file, F_OFD_GETLK, &l) != 0 || l.l_type == F_UNLCK || l.l_start < at) return 0;
-    return 1 + count_locked(file, at, l.l_start - at) + count_locked(file, l.l_start + 1, at + count - l.l_start - 1);
+    if (count <= 0 || ::fcntl(file, F_OFD_GETLK, &l) != 0 || l.l_type == F_UNLCK) return 0;
+    // Adjacent bytes of one open file description are one lock, which may begin before and end after these.
+    off_t const end = at + count, first = l.l_start > at ? l.l_start : at;
+    off_t const last = l.l_len == 0 || l.l_len > end - l.l_start ? end : l.l_start + l.l_len;
+    return static_cast<std::uint64_t>(last - first) + count_locked(file, at, first - at) +
+           count_locked(file, last, end - last);
 }
 
 /// Opens a file again, for an open file description, and thus locks, of its own; read locks alone with O_RDONLY.

@@ -99,22 +99,42 @@ namespace detail {
 /// Removes the names that exporters of this user have left, in any pid namespace: no process keeps their locks.
 ///
 /// Importers keep their mappings. Safe at any time and in several processes, because a name is locked before it appears
-/// and never used again.
-/// \return  number of names removed
-inline std::size_t sweep() noexcept {
+/// and never used again. The work of a call is bounded, whatever files other programs put into the folder: it takes at
+/// most about 10 ms.
+/// \param from  position in the folder at which to begin, as the last call left it; 0: its first entry. Set to the
+///              position at which the next call continues, or to 0 after the last entry
+/// \return      number of names removed
+inline std::size_t sweep(long& from) noexcept {
     DIR* const folder = ::opendir(shared_memory_folder.data());
     if (folder == nullptr) return 0;
+    if (from != 0) ::seekdir(folder, from);
+    int const in = ::dirfd(folder);
     std::size_t removed = 0;
-    while (dirent const* const entry = ::readdir(folder)) {
-        message const name = message{"/"} << entry->d_name;
-        auto const n = parse_segment_name(name.c_str());
-        if (!n || n->uid != ::geteuid()) continue;
-        message const path = detail::path_of(name.c_str());
-        unique_fd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-        if (file && !detail::is_locked(file.get(), detail::share_byte(n->id))) removed += ::unlink(path.c_str()) == 0;
+    constexpr int an_entry = 1, its_owner = 4, its_lock = 16;  // about 0.25 us each
+    for (int work = 32'768; work > 0; work -= an_entry) {
+        dirent const* const entry = ::readdir(folder);
+        from = entry != nullptr ? ::telldir(folder) : 0;
+        if (entry == nullptr) break;
+        std::string_view const file_name{entry->d_name};
+        if (!file_name.starts_with("ferry-")) continue;
+        auto const n = parse_segment_name((message{"/"} << entry->d_name).c_str());
+        if (!n || n->uid != ::geteuid() || n->kind != segment_kind::named) continue;
+        struct stat facts = {};
+        work -= its_owner;
+        if (::fstatat(in, entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || facts.st_uid != ::geteuid()) continue;
+        work -= its_lock;
+        unique_fd const file{::openat(in, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        if (file && !detail::is_locked(file.get(), detail::share_byte(n->id)))
+            removed += ::unlinkat(in, entry->d_name, 0) == 0;
     }
     ::closedir(folder);
     return removed;
+}
+/// Overload that begins with the first entry.
+/// \return  number of names removed
+inline std::size_t sweep() noexcept {
+    long from = 0;
+    return sweep(from);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

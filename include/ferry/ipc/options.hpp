@@ -88,6 +88,8 @@ struct share_copies {
     std::uint64_t bytes = 0;  ///< without padding
     /// Of a column: the path and kind of each buffer, such as `orders.price: data`.
     std::vector<std::string> buffers{};
+    /// Why the first of them could not be shared in place; null: nothing was copied, or a copy was requested.
+    char const* reason = nullptr;
 
     /// Returns whether anything was copied.
     [[nodiscard]] explicit operator bool() const noexcept { return bytes != 0; }

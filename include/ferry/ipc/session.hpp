@@ -34,8 +34,9 @@ class session {
     /// Unmaps memory that no tensor uses.
     void trim() noexcept { state_->imports().trim(); }
     /// Frees the owners of closed shares of device memory that no importer maps, polling until `limit`, and unmaps
-    /// unused memory that its exporter has closed. `share` does the same without waiting. Owners left when the session
-    /// and its shares are destroyed are never freed, because an importer may still read their memory.
+    /// unused memory that its exporter has closed. `share` does the same without waiting. Also removes names that ended
+    /// exporters of this user have left in /dev/shm, of a bounded number of files in each call. Owners left when the
+    /// session and its shares are destroyed are never freed, because an importer may still read their memory.
     /// \param limit  longest wait
     /// \return       number of such shares left
     std::size_t collect(std::chrono::nanoseconds limit = {}) noexcept { return state_->collect(limit); }

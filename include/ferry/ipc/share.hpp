@@ -110,7 +110,8 @@ template <class Array, class BackEnd>
 /// Host memory is shared in place when it was allocated by `shared_space` of the session, attached, or is part of an
 /// open share. Otherwise it is copied into a new segment (`session_options::segments`: a file of mode 0600 in /dev/shm,
 /// or an anonymous segment); dimensions of stride 0 are not expanded. Device memory is shared by the handles of a back
-/// end (`ferry::cuda::shareable`), which copies memory that has no handle. Importers of a read-only tensor in host
+/// end (`ferry::cuda::shareable`), which copies memory that has no handle; memory that the session has attached is
+/// shared by the handle of its exporter, which then keeps it for all importers. Importers of a read-only tensor in host
 /// memory map it without write access; for CUDA memory the flag is advisory.
 ///
 /// Any process of this user can attach until the share is closed; if the segment is anonymous, any that has its file

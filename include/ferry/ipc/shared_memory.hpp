@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>  // a mapping is owned
+#include <optional>
 #include <string>  // see names.hpp
 #include <utility>
 
@@ -41,9 +43,20 @@ namespace detail {
     text << (number == ENOENT ? ": its exporter has closed it, or has ended: get a new descriptor"
              : number == ENOSPC && is_file
                  ? ": free memory there, mount it larger, or share anonymous segments (session_options::segments)"
+             : number == EFBIG                    ? ": raise the limit of the size of files (`ulimit -f`)"
              : code == errc::unsupported_platform ? ": use the other kind of segments (session_options::segments)"
                                                   : fix_of(number, code));
     fail(code, api, text, where);
+}
+
+[[noreturn]] FERRY_COLD inline void fail_without_file(std::string const& name, char const* api,
+                                                      std::source_location where) {
+    fail(
+        errc::permission, api,
+        message{"the segment "} << name.c_str()
+                                << " is anonymous, and its file descriptor is missing: pass the one that came over the "
+                                   "socket with the descriptor (attach_options::files)",
+        where);
 }
 
 [[nodiscard]] inline unique_fd reopened(unique_fd const& file, int access, std::string const& name, char const* api,
@@ -102,6 +115,10 @@ class segment {
         if (!f) fail_on(is_anonymous ? "memfd_create" : "open(O_TMPFILE)", missing_folder());
         // Independent of the umask.
         if (::fchmod(f.get(), 0600) != 0) fail_on("fchmod", errno);
+        // Beyond this limit, the kernel ends the process by SIGXFSZ.
+        struct rlimit most = {};
+        // mutant: ipc_file_limit
+        if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && total > most.rlim_cur) fail_on("posix_fallocate", EFBIG);
         // A size that cannot fit fails before pages are allocated, which would evict other memory. Then in pieces, so
         // that a long allocation makes progress although signals interrupt it.
         constexpr off_t piece = off_t{64} << 20;
@@ -134,7 +151,7 @@ class segment {
     /// Opens a segment of this user and maps it. The control page is writable unless `is_sealed`.
     /// \param name   its name
     /// \param bytes  size of the data that must exist
-    /// \param id     identifies the allocation
+    /// \param id     identifies the allocation; empty: any
     /// \param mode   access to the data
     /// \param file   file descriptor of an anonymous segment; borrowed
     /// \param where  source location for errors
@@ -144,8 +161,9 @@ class segment {
     ///                without its file or with a size that is not sealed, or sealed against the writes that `mode` asks
     ///                for; errc::bad_descriptor: smaller than `bytes`; errc::stale_handle: it holds another allocation;
     ///                errc::out_of_memory
-    [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::uint64_t id, access_mode mode,
-                                      int file = -1, std::source_location where = std::source_location::current()) {
+    [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::optional<std::uint64_t> id,
+                                      access_mode mode, int file = -1,
+                                      std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";
         auto const refuse = [&](errc code, message const& text) { detail::fail(code, api, text, where); };
         auto const about = [&] { return message{"the segment "} << name.c_str(); };
@@ -155,12 +173,7 @@ class segment {
                    message{"`"} << name.c_str()
                                 << "` is not the name of a segment: get a new descriptor from the exporter");
         bool const is_anonymous = parts->kind == segment_kind::anonymous;
-        if (is_anonymous && file < 0)
-            refuse(
-                errc::permission,
-                about() << " is anonymous, and its file descriptor is missing: pass the one that came over the socket "
-                           "with the "
-                           "descriptor (attach_options::files)");
+        if (is_anonymous && file < 0) detail::fail_without_file(name, api, where);
         segment opened;
         unique_fd f{is_anonymous
                         ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
@@ -265,10 +278,13 @@ class segment {
         errno = number;
         return false;
     }
-    /// Returns whether no process can write the data any more.
+    /// Returns whether no process can write the data any more, and all of it exists: the read of a page that a file
+    /// lacks ends the process by SIGBUS when memory is short.
     [[nodiscard]] bool is_frozen() const noexcept {
         int const seals = handout_ ? ::fcntl(file(), F_GET_SEALS) : 0;
-        return seals > 0 && (seals & F_SEAL_WRITE) != 0;
+        if (seals < 0 || (seals & F_SEAL_WRITE) == 0) return false;
+        struct stat facts = {};
+        return ::fstat(file(), &facts) == 0 && facts.st_blocks >= (facts.st_size + 511) / 512;  // mutant: ipc_sparse
     }
     /// Returns whether the control page is mapped read-only, because the segment was sealed when it was opened.
     [[nodiscard]] bool is_sealed() const noexcept { return is_sealed_; }

@@ -39,7 +39,8 @@ class shared_space {
         state_->sweep_once();
         auto const id = detail::fresh_id(api, where);
         auto const name = to_string({::geteuid(), shared_memory_device(), me.pid, id, state_->segments()});
-        auto const made = std::make_shared<detail::region>(name, bytes != 0 ? bytes : 1, id, where);
+        auto const made = state_->with_room(
+            [&] { return std::make_shared<detail::region>(name, bytes != 0 ? bytes : 1, id, where); });
         try {
             state_->keep(made, name);
         } catch (...) {

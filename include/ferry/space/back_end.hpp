@@ -127,16 +127,19 @@ namespace detail {
 /// Applies X to each optional operation of back ends: those of `marking_back_end`, of columns in device memory
 /// (`arrow_event_back_end`), of imports from Python, and of memory that is shared between processes
 /// (`ipc::handle_back_end`). tests/layers/check.py finds an operation that is missing here.
-#define FERRY_OPTIONAL_OPERATIONS(X)                                                                             \
-    X(mark) X(wait_for_event) X(record_event) X(make_current) X(import_other_protocol) X(exports) X(refusal)     \
-    X(allocate_exportable) X(export_memory) X(opens) X(open_memory)
+#define FERRY_OPTIONAL_OPERATIONS(X)                                                                                \
+    X(mark)                                                                                                         \
+    X(wait_for_event)                                                                                               \
+    X(record_event)                                                                                                 \
+    X(make_current) X(import_other_protocol) X(exports) X(refusal) X(allocate_exportable) X(export_memory) X(opens) \
+        X(open_memory) X(passes_on) X(pass_on)
 
 /// Declares a member function that calls the operation of another back end, if that back end has it.
-#define FERRY_FORWARD(operation)                                                                                 \
-    template <class... Args>                                                                                     \
-        requires requires(BackEnd& b, Args&&... args) { b.operation(std::forward<Args>(args)...); }              \
-    decltype(auto) operation(Args&&... args) const {                                                             \
-        return underneath_->operation(std::forward<Args>(args)...);                                              \
+#define FERRY_FORWARD(operation)                                                                    \
+    template <class... Args>                                                                        \
+        requires requires(BackEnd& b, Args&&... args) { b.operation(std::forward<Args>(args)...); } \
+    decltype(auto) operation(Args&&... args) const {                                                \
+        return underneath_->operation(std::forward<Args>(args)...);                                 \
     }
 
 /// Base class of back ends that change some operations of another back end. Forwards each operation to the other back
@@ -211,9 +214,9 @@ class allocating_from : public detail::forwarding<BackEnd> {
     [[nodiscard]] bool check_device(device d, detail::reporter r) const {
         if (is_same_device(d, space_.device())) return true;
         return report(r, errc::device,
-                      message{"the result is requested on "}
-                          << name(d.type) << ", expected " << name(space_.device().type)
-                          << ", the space's device: request that device");
+                      message{"the result is requested on "} << name(d.type) << ", expected "
+                                                             << name(space_.device().type)
+                                                             << ", the space's device: request that device");
     }
 
     Space space_;

@@ -5,6 +5,7 @@
 #include <support/fails.hpp>
 #include <support/importer.hpp>
 #include <support/ipc.hpp>
+#include <support/no_owner.hpp>
 #include <support/own_shm.hpp>
 #include <support/pass_file.hpp>
 #include <support/patience.hpp>
@@ -20,6 +21,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -129,8 +131,7 @@ TEST_CASE("memory of a device is shared without /dev/shm, with a file descriptor
     session named, exporter{{.segments = ferry::ipc::segment_kind::anonymous}}, other;
     auto const mine = [&] { return written(sim, stream, {1, 2, 3, 4}); };
     support::fails(errc::unsupported_platform, [&] { static_cast<void>(share(mine(), {.session = &named}, b)); });
-    support::fails(errc::argument,
-                   [&] { static_cast<void>(share(mine(), {.session = &exporter, .freeze = true}, b)); },
+    support::fails(errc::argument, [&] { static_cast<void>(share(mine(), {.session = &exporter, .freeze = true}, b)); },
                    {"memory of cuda cannot be frozen: share a copy on the host"});
     auto s = share(mine(), {.session = &exporter, .ready_on = stream}, b);
     CHECK_FALSE(s.copied());
@@ -565,6 +566,151 @@ TEST_CASE("memory without a handle is copied to memory with one, or refused with
     s.close();
     support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(descriptor, b)); });
     support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(descriptor, {.session = &own}, b)); });
+}
+
+TEST_CASE("attached memory of a device is shared again by its exporter's handle, and lives until the last importer") {
+    auto const relay = [](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto const mine = sim.make_stream(device_type::cuda);
+        session own;
+        auto a = attach(parent.receive(), {.session = &own, .stream = mine}, b);
+        auto gate = sim.close(mine);
+        std::vector<float> const mine_now{5, 6};
+        sim.write(mine, sim.block_at(a.view().data()), mine_now.data(), 8);  // late
+        auto const begin = a.view().data();
+        auto s = share(support::restrided(std::move(a), 0, {3}, {1}),
+                       {.session = &own, .copy = ferry::copy_policy::never, .ready_on = mine}, b);
+        if (s.copied() || s.view().data() != begin) return 1;
+        auto const alias = attach(s.descriptor(), {.session = &own, .stream = stream_token::no_sync()}, b);
+        if (alias.view().data() != begin) return 2;
+        parent.send(s.descriptor());
+        parent.hear('a');  // it is attached by the other importer and by its exporter
+        if (s.readers() == 0) return 3;
+        gate.open();
+        parent.hear('c');
+        s = {};
+        if (own.counts().condemned != 0) return 4;  // its exporter keeps the memory
+        parent.tell('c');
+        parent.hear('e');
+        return 0;
+    };
+    importer first{relay}, second{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto const mine = sim.make_stream(device_type::cuda);
+        session own;
+        auto a = attach(parent.receive(), {.session = &own, .stream = mine}, b);
+        parent.tell('a');  // the data is not ready yet
+        if (read_on(b, a, mine) != std::vector<float>{5, 6, 3}) return 1;
+        parent.tell('r');
+        parent.hear('d');
+        if (read_on(b, a, mine) != std::vector<float>{5, 6, 3}) return 2;
+        a = {};
+        own.trim();
+        parent.tell('d');
+        parent.hear('e');
+        return 0;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    session own;
+    auto const stream = sim.make_stream(device_type::cuda), other = sim.make_stream(device_type::cuda);
+    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.session = &own, .ready_on = stream}, b);
+    auto* const begin = static_cast<float*>(s.view().writable_data());
+    first.talk().send(s.descriptor());
+    auto const d = first.talk().receive();
+    CHECK(d.memories[0].handle == s.descriptor().memories[0].handle);
+    CHECK(d.memories[0].name != s.descriptor().memories[0].name);
+    second.talk().send(d);
+    second.talk().hear('a');
+    {
+        auto const back = attach(d, {.session = &own, .stream = other}, b);  // an alias
+        CHECK(back.view().data() == begin);
+        CHECK(back.view().size() == 3);
+        first.talk().tell('a');
+        CHECK(read_on(b, back, other) == std::vector<float>{5, 6, 3});
+    }
+    second.talk().hear('r');
+    CHECK(s.readers() >= 2);  // the relay and its importer
+    s = {};
+    CHECK(own.collect() == 1);
+    first.talk().tell('c');
+    first.talk().hear('c');
+    first.talk().tell('e');
+    CHECK(first.finish() == 0);
+    CHECK(own.collect() == 1);  // the relay has ended; its importer has the memory
+    CHECK(sim.live_bytes() == 4096);
+    second.talk().tell('d');
+    second.talk().hear('d');
+    CHECK(own.collect(support::patience) == 0);
+    CHECK(sim.live_bytes() == 0);
+    second.talk().tell('e');
+    CHECK(second.finish() == 0);
+}
+
+TEST_CASE("attached memory of a device whose share is closed is copied with the reason, or refused with it") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        session own;
+        auto const d = parent.receive();
+        auto const again = [&] { return attach(d, {.session = &own}, b); };
+        auto const one = again();
+        auto const lent = [&] {
+            return support::restrided(ferry::make_managed(support::no_owner{}, one.view()), 0, {4}, {1});
+        };
+        b.passes_handles_on = false;
+        auto const not_passed = share(again(), {.session = &own}, b);
+        if (!not_passed.copied() || std::strstr(not_passed.copied().reason, "does not pass on") == nullptr) return 1;
+        b.passes_handles_on = true;
+        parent.tell('a');
+        parent.hear('c');
+        auto const copy = share(lent(), {.session = &own}, b);
+        if (!copy.copied() || std::strstr(copy.copied().reason, "has closed its share") == nullptr) return 2;
+        if (sim.read<float>(copy.view().data()) != 1) return 3;
+        try {
+            static_cast<void>(share(lent(), {.session = &own, .copy = ferry::copy_policy::never}, b));
+        } catch (ferry::error const& e) {
+            bool const is_clear = std::strstr(e.what(), "has closed its share") != nullptr;
+            return e.code() == errc::not_exportable && is_clear ? 0 : 4;
+        }
+        return 5;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.ready_on = stream}, b);
+    child.talk().send(s.descriptor());
+    child.talk().hear('a');
+    s.close();
+    child.talk().tell('c');
+    CHECK(child.finish() == 0);
+}
+
+TEST_CASE("a mapping is found by its handle as well: a forged one is not taken for the memory of the exporter") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        session own;
+        auto const honest = parent.receive();
+        auto forged = honest;
+        auto const others = parent.receive();
+        forged.memories[0].handle = others.memories[0].handle;
+        forged.memories[0].ready = others.memories[0].ready;
+        auto const other = attach(forged, {.session = &own}, b);
+        if (sim.read<float>(other.view().data()) != 9) return 1;
+        auto const a = attach(honest, {.session = &own}, b);
+        return sim.read<float>(a.view().data()) == 1 ? 0 : 2;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto const s = share(written(sim, stream, {1, 2, 3, 4}), {.ready_on = stream}, b);
+    auto const other = share(written(sim, stream, {9, 9, 9, 9}), {.ready_on = stream}, b);
+    child.talk().send(s.descriptor());
+    child.talk().send(other.descriptor());
+    CHECK(child.finish() == 0);
 }
 
 TEST_CASE("slices are shared as offsets into their allocation, which each device opens once") {

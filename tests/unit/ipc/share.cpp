@@ -70,9 +70,7 @@ managed_tensor map(ferry::ipc::shared const& s) { return attach(s.descriptor());
 void write(managed_tensor const& t, std::int64_t at, float value) { t.as<float, 1>()(at) = value; }
 
 /// Gives this process a private /dev/shm of 1 MiB; only for a child process.
-bool enter_small_shm() {
-    return support::mount_own_shm("tmpfs", "size=1m");
-}
+bool enter_small_shm() { return support::mount_own_shm("tmpfs", "size=1m"); }
 bool lacks_small_shm() {
     return support::lacks(support::in_child([] { return enter_small_shm() ? 0 : 1; }) == 0,
                           "no mount namespace of one's own, for a /dev/shm that may fill up");
@@ -340,6 +338,33 @@ TEST_CASE("memory of the shared space is shared in place") {
     CHECK(none != nullptr);
     space.deallocate(none, 0);
     CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE(
+    "memory of a closed share is shared again in place if it has a file descriptor, and copied with the reason if not") {
+    for (auto const kind : {ferry::ipc::segment_kind::named, ferry::ipc::segment_kind::anonymous}) {
+        bool const is_named = kind == ferry::ipc::segment_kind::named;
+        session own{{.segments = kind}};
+        auto s = share(tensor({3}), {.session = &own});
+        auto const open = share(s.tensor(), {.session = &own, .copy = copy_policy::never});
+        CHECK(open.copied().reason == nullptr);
+        s.close();
+        auto const again = share(s.tensor(), {.session = &own});  // the other share still names the memory
+        CHECK(again.view().data() == s.view().data());
+        auto alone = share(tensor({3}), {.session = &own});
+        alone.close();
+        auto const late = share(alone.tensor(), {.session = &own});
+        CHECK(bool{late.copied()} == is_named);
+        CHECK((late.view().data() != alone.view().data()) == is_named);
+        CHECK((late.copied().reason != nullptr) == is_named);
+        CHECK(values(late.view()) == std::vector<float>{0, 1, 2});
+        if (!is_named) continue;
+        CHECK(std::string{late.copied().reason}.starts_with("its share is closed"));
+        support::fails(errc::copy_needed,
+                       [&] { static_cast<void>(share(alone.tensor(), {.session = &own, .copy = copy_policy::never})); },
+                       {"its share is closed"});
+        CHECK(std::string{share(tensor({3})).copied().reason} == "it is not in shared memory");
+    }
 }
 
 TEST_CASE("a full /dev/shm is an error, and no segment is left") {

@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>  // std::less orders any pointers
-#include <memory>  // see region.hpp
+#include <memory>      // see region.hpp
 #include <source_location>
 #include <span>
 #include <utility>

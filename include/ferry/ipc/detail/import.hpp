@@ -9,9 +9,11 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>  // std::less orders any pointers
 #include <list>
 #include <memory>  // see region.hpp
 #include <mutex>   // see region.hpp
+#include <optional>
 #include <source_location>
 #include <string>  // see region.hpp
 #include <unordered_map>
@@ -45,10 +47,11 @@ struct opened_by final : opened {
 };
 
 [[noreturn]] FERRY_COLD inline void fail_no_lock(std::source_location where) {
-    fail(
-        errc::out_of_memory, attach_api,
-        message{"the kernel has no memory for a lock: end processes that attach, or raise the limit of this container"},
-        where);
+    fail(errc::out_of_memory, attach_api,
+         message{
+             "no byte of the segment can be locked, because the kernel has no memory for locks, or another process of "
+             "this user has locked all: end processes that attach it"},
+         where);
 }
 
 /// One mapping. Its place in the control page ends with it, and with its copies in forked children.
@@ -182,14 +185,47 @@ class import_cache {
         unused_.splice(unused_.begin(), used_, at);
         bytes_ += one.bytes();
         while (unused_.size() > bound_ || bytes_ > most_bytes_) take(std::prev(unused_.end()), doomed);
-        if (unused_.size() > 1 && !unused_.back().is_attachable()) take(std::prev(unused_.end()), doomed);
+        // Each in turn, so that a release looks at one, and no mapping of a closed share stays for long.
+        auto const next = std::next(unused_.begin(), static_cast<std::ptrdiff_t>(turn_++ % unused_.size()));
+        if (!next->is_attachable()) take(next, doomed);  // mutant: ipc_drop_in_turn
     }
 
     /// Removes unused mappings, or only those of closed shares, which keep the memory of their exporter allocated.
-    void trim(bool only_closed = false) noexcept {
+    /// \return  whether there were any
+    bool trim(bool only_closed = false) noexcept {
         list doomed;
+        {
+            std::lock_guard const lock{mutex_};
+            take_unused(doomed, only_closed);
+        }
+        return !doomed.empty();
+    }
+    /// Memory of a device that this process has opened.
+    struct opened_range {
+        std::shared_ptr<region> where;
+        wire::memory description;  // of its exporter
+        std::byte* begin;          // of the exported range
+        bool is_open;              // the share
+    };
+    /// The opened memory in which a range lies; of several, one whose share is open.
+    [[nodiscard]] std::optional<opened_range> find(byte_range const& r, ferry::device place) const {
         std::lock_guard const lock{mutex_};
-        take_unused(doomed, only_closed);
+        std::optional<opened_range> found;
+        for (auto const& one : used_) {
+            if (one.is_opening || !one.process.is_here()) continue;
+            for (std::size_t i = 0; i < one.foreign.size(); ++i) {
+                auto* const begin = static_cast<std::byte*>(one.foreign[i]->data());
+                auto const& m = one.descriptions[i];
+                if (std::less<>{}(r.begin, static_cast<std::byte const*>(begin)) ||
+                    !is_same_device(one.foreign[i]->device(), place))
+                    continue;
+                auto const inside = static_cast<std::uint64_t>(r.begin - begin);
+                if (inside > m.length || r.length > m.length - inside) continue;
+                found = opened_range{one.where, m, begin, one.is_attachable()};
+                if (found->is_open) return found;
+            }
+        }
+        return found;
     }
     /// Forgets all: what is in use dies with its users. For the child of a fork.
     void detach() noexcept {
@@ -222,6 +258,7 @@ class import_cache {
 
     std::size_t bound_;
     std::uint64_t most_bytes_, bytes_ = 0;  // of unused_
+    std::size_t turn_ = 0;
     mutable std::mutex mutex_;
     std::condition_variable opened_;
     list used_, unused_;  // unused: the last used first

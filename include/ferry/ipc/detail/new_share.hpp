@@ -1,4 +1,5 @@
 // ferry: a share that is being made: memory of ranges of bytes is found, exported by a handle, or made for a copy.
+// length: the ways to find memory for a range depend on the same state.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -40,7 +41,12 @@ inline void freeze(share_state const& s, std::source_location where) {
     bool const can_try = s.where->shared_as == region::use::writable ||
                          (s.where->shared_as == region::use::sealed && s.where->forked_at == forks());
     if (can_try && memory.freeze()) return;
-    if (can_try && errno != EBUSY) fail_system(errno, "fcntl(F_SEAL_WRITE)", s.name, share_api, where);
+    int number = errno;
+    if (can_try && number == EMFILE && s.session->make_room()) {
+        if (memory.freeze()) return;
+        number = errno;
+    }
+    if (can_try && number != EBUSY) fail_system(number, "fcntl(F_SEAL_WRITE)", s.name, share_api, where);
     fail(errc::busy, share_api,
          message{"the memory is mapped with write access, or pinned: drop those tensors, unpin it, or share a copy"},
          where);
@@ -59,7 +65,7 @@ class new_share {
           me_{session_->me(where)},
           name_{.uid = ::geteuid(), .device = shared_memory_device(), .pid = me_.pid} {
         session_->sweep_once();  // mutant: ipc_sweep
-        session_->collect({});
+        session_->drop_closed();
     }
     new_share(new_share const&) = delete;
     new_share& operator=(new_share const&) = delete;
@@ -90,13 +96,14 @@ class new_share {
         if (how_.copy == copy_policy::always) return false;
         if (after != known_.begin() && take(std::prev(after)->second, begin, bytes, place, out)) return true;
         if (place.type == device_type::cpu) {
-            known = find(range);
-            if (known == nullptr) refusal = "it is not in shared memory, or is sealed by a read-only share";
+            known = find(range, refusal);
         } else if (is_on_host) {
             refusal = "memory of its device has no handle for other processes";
         } else if constexpr (handle_back_end<BackEnd>) {
-            refusal = ferry::detail::call([&] { return b_.refusal(range, place); });
-            if (refusal == nullptr) known = &export_range(range, place, nullptr);
+            known = find_opened(range, place, refusal);
+            if (known == nullptr && refusal == nullptr)
+                refusal = ferry::detail::call([&] { return b_.refusal(range, place); });
+            if (known == nullptr && refusal == nullptr) known = &export_range(range, place, nullptr);
         }
         if (refusal != nullptr && how_.copy == copy_policy::never)
             fail(is_on_host ? errc::copy_needed : errc::not_exportable, share_api,
@@ -105,6 +112,7 @@ class new_share {
                         << (is_on_host ? "allocate it from ferry::ipc::shared_space of the session"
                                        : "allow a copy, or share memory that has a handle"),
                  where_);
+        if (refusal != nullptr && copied.reason == nullptr) copied.reason = refusal;
         if (refusal != nullptr) return false;
         if (!take(*known, begin, bytes, place, out))
             fail(errc::out_of_range, share_api,
@@ -206,31 +214,60 @@ class new_share {
         return true;
     }
     /// Memory of the host, when it lies in a segment whose name still leads there, or that has its file.
-    [[nodiscard]] known_memory const* find(byte_range const& range) {
+    [[nodiscard]] known_memory const* find(byte_range const& range, char const*& refusal) {
         auto found = session_->regions().find(range);
+        refusal = "it is not in shared memory";
         if (found == nullptr) return nullptr;
         bool const is_read_only = is_read_only_ || found->mode == access_mode::read_only || found->memory.is_frozen();
+        refusal = "it is sealed by a read-only share";
         if (!session_->regions().prepare(*found, is_read_only, how_.freeze)) return nullptr;
-        auto& s = add_state(found->memory.file() >= 0 ? segment_kind::anonymous : segment_kind::named);
-        if (!session_->regions().link(*found, s.name)) {
-            states_.pop_back();
+        auto* const s = add_link(std::move(found), refusal);
+        if (s == nullptr) return nullptr;
+        s->is_read_only = is_read_only_ = is_read_only;
+        return &add_data(*s);
+    }
+    /// Memory of a device that another process exports: its handle is passed on, and importers use the control page of
+    /// its exporter, which thus keeps the memory for them after this share and this process. Null without a refusal
+    /// when this session has not attached it.
+    [[nodiscard]] known_memory const* find_opened(byte_range const& range, ferry::device place, char const*& refusal)
+        requires handle_back_end<BackEnd>
+    {
+        auto found = session_->imports().find(range, place);
+        if (!found) return nullptr;
+        if (!found->is_open) {
+            refusal = "another process exports it, and has closed its share or has ended";
             return nullptr;
         }
-        s.is_read_only = is_read_only_ = is_read_only;
-        s.where = std::move(found);
-        return &add_data(s);
+        auto& m = found->description;
+        if constexpr (passing_back_end<BackEnd>) {
+            if (ferry::detail::call([&] { return b_.passes_on(m); })) {
+                fail_if_frozen(place);
+                auto const at = std::ranges::find(states_, found->where, &share_state::where);
+                bool const is_first = at == states_.end();
+                // mutant: ipc_pass_on_ready
+                auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};
+                auto passed = ferry::detail::call([&] { return b_.pass_on(m, ready_on); });
+                auto handle = std::make_unique<exporting_by<decltype(passed)>>(std::move(passed));
+                m = handle->memory.description();
+                auto* const s = is_first ? add_link(std::move(found->where), refusal) : at->get();
+                if (s == nullptr) return nullptr;
+                s->is_passed_on = true;
+                s->handles.push_back(std::move(handle));
+                return &add(*s, std::move(m), found->begin, place);
+            }
+        }
+        refusal = "another process exports it, and the passed back end does not pass on its handle";
+        return nullptr;
     }
     /// Memory of a device, by a handle for its whole allocation. All memories of a device have one control page and one
     /// event, which the first one exports. `copy` outlives the handle.
     known_memory const& export_range(byte_range const& range, ferry::device place, std::shared_ptr<void const> copy)
         requires handle_back_end<BackEnd>
     {
-        if (how_.freeze)  // checked before other memory of the column is frozen, which cannot be undone
-            fail(errc::argument, share_api,
-                 message{"memory of "} << ferry::name(place.type) << " cannot be frozen: share a copy on the host",
-                 where_);
-        auto const found = std::ranges::find_if(
-            states_, [&](auto const& s) { return !s->handles.empty() && is_same_device(s->device, place); });
+        fail_if_frozen(place);
+        auto const found = std::ranges::find_if(states_, [&](auto const& s) {
+            return !s->handles.empty() && !s->is_passed_on && is_same_device(s->device, place);
+        });
         bool const is_first = found == states_.end();
         auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};  // mutant: ipc_column_ready
         auto exported = ferry::detail::call([&] { return b_.export_memory(range, place, ready_on); });
@@ -244,6 +281,31 @@ class new_share {
         return add(s, std::move(m), begin, place);
     }
 
+    /// Before other memory of the column is frozen, which cannot be undone.
+    void fail_if_frozen(ferry::device place) const {
+        if (how_.freeze)
+            fail(errc::argument, share_api,
+                 message{"memory of "} << ferry::name(place.type) << " cannot be frozen: share a copy on the host",
+                 where_);
+    }
+    /// A state that gives a segment another name; null, with the reason, when it cannot have one.
+    [[nodiscard]] share_state* add_link(std::shared_ptr<region> where, char const*& refusal) {
+        auto& s = add_state(where->memory.file() >= 0 ? segment_kind::anonymous : segment_kind::named);
+        auto const link = [&] { return session_->regions().link(*where, s.name) ? 0 : errno; };
+        int number = link();
+        if (number != 0 && number != ENOENT && session_->make_room()) number = link();
+        if (number != 0) {
+            refusal = number == ENOENT
+                          ? "its share is closed, which has removed the last name of its segment (share it "
+                            "again before, or use anonymous segments)"
+                          : "its segment cannot have another name in /dev/shm";
+            states_.pop_back();
+            return nullptr;
+        }
+        s.where = std::move(where);
+        refusal = nullptr;
+        return &s;
+    }
     /// A state under a name of its own.
     share_state& add_state(segment_kind kind) {
         auto& s = *states_.emplace_back(std::make_shared<share_state>());
@@ -261,7 +323,7 @@ class new_share {
     share_state& add_segment(std::uint64_t allocation, std::size_t bytes) {
         auto& s = add_state(session_->segments());
         auto const id = allocation != 0 ? allocation : s.id;
-        s.where = std::make_shared<region>(s.name, bytes, id, where_);
+        s.where = session_->with_room([&] { return std::make_shared<region>(s.name, bytes, id, where_); });
         session_->regions().add(s.where);
         return s;
     }

@@ -1,4 +1,5 @@
 // ferry: opens memories of a descriptor: an alias, a mapping that is there already, or a new one.
+// length: one call, whose ways to open a memory exclude each other.
 #pragma once
 
 #include <ferry/base/detail/check_stream.hpp>
@@ -12,10 +13,15 @@
 #include <ferry/space/detail/operations.hpp>
 #include <ferry/wire/descriptor.hpp>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>  // see region.hpp
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>  // see region.hpp
@@ -119,17 +125,37 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
     return *name;
 }
 
-/// Opens a handle, and tries again without unused mappings when one of them may have caused the failure.
-template <class Open>
-[[nodiscard]] auto open_again(session_state& session, Open open) {
-    try {
-        return open();
-    } catch (error const& e) {
-        bool const may_help = e.code() == errc::already_mapped || e.code() == errc::out_of_memory;
-        if (!may_help || session.imports().unused() == 0) throw;
+/// Whether the memory has a handle of a driver.
+[[nodiscard]] inline bool has_handle(wire::memory const& m) noexcept {
+    return m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none;
+}
+
+/// The ID in a control page; empty: any, because the page of device memory has the ID of one of its memories.
+[[nodiscard]] inline std::optional<std::uint64_t> page_id(wire::memory const& m) noexcept {
+    return has_handle(m) ? std::nullopt : std::optional{m.id};
+}
+
+/// What a cached mapping is found by: all that decides which memory is mapped, and how. Names alone would let one
+/// exporter put its memory in the place of another's.
+[[nodiscard]] inline std::string key_of(attach_call const& call, memory_group group, segment_name const& name) {
+    auto const& first = call.from.memories[group[0]];
+    message text{first.name.c_str()};
+    text << (call.is_read_only ? 'r' : 'w');
+    if (auto const& d = call.how.device) text << int{static_cast<int>(d->type)} << ':' << d->id;
+    if (name.kind == segment_kind::anonymous) {
+        struct stat facts = {};
+        int const file = call.segment_of(group);
+        if (file < 0) fail_without_file(first.name, attach_api, call.where);
+        if (::fstat(file, &facts) != 0) fail_system(errno, "fstat", first.name, attach_api, call.where);
+        // mutant: ipc_key_file
+        text << ':' << std::uint64_t{facts.st_dev} << ':' << std::uint64_t{facts.st_ino};
     }
-    session.imports().trim();  // mutant: ipc_open_again
-    return open();
+    std::string key{text.c_str()};
+    for (auto const i : group) {  // mutant: ipc_key_handle
+        auto const& handle = call.from.memories[i].handle;
+        key.append(reinterpret_cast<char const*>(handle.data()), handle.size());
+    }
+    return key;
 }
 
 /// Maps, or opens, the memories of a group.
@@ -141,7 +167,7 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
     made.share = name.id;
     made.process = process_mark::here();
     try {
-        auto found = segment::open(first.name, bytes, first.id, mode, call.segment_of(group), call.where);
+        auto found = segment::open(first.name, bytes, page_id(first), mode, call.segment_of(group), call.where);
         made.where = std::make_shared<region>(std::move(found), first.id, mode);
     } catch (error const& e) {
         bool const is_missing = e.code() == errc::exporter_gone || e.code() == errc::unsupported_platform;
@@ -160,7 +186,7 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
         call.tried = i;
         auto const& m = call.from.memories[i];
         made.descriptions.push_back(m);
-        if (m.kind == wire::memory_kind::host_shared || m.kind == wire::memory_kind::none) {
+        if (!has_handle(m)) {
             if (group.size() == 1) return;
             call.refuse(errc::bad_descriptor,
                         message{"several memories have the name "}
@@ -169,8 +195,8 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
         }
         if constexpr (handle_back_end<BackEnd>) {
             if (ferry::detail::call([&] { return b.opens(m); })) {
-                auto const open = [&] { return b.open_memory(m, opening{call.how.device, call.file(i)}); };
-                auto opened = open_again(*call.session, [&] { return ferry::detail::call(open); });
+                auto opened =
+                    ferry::detail::call([&] { return b.open_memory(m, opening{call.how.device, call.file(i)}); });
                 made.foreign.push_back(std::make_unique<opened_by<decltype(opened)>>(std::move(opened)));
                 continue;
             }
@@ -182,10 +208,35 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
     }
 }
 
-/// Whether the same bytes are meant. The handles and events of one memory may differ.
+/// Whether the same bytes are meant.
 [[nodiscard]] inline bool is_same_range(wire::memory const& a, wire::memory const& b) noexcept {
     return a.id == b.id && a.allocation == b.allocation && a.kind == b.kind && a.offset == b.offset &&
            a.length == b.length;
+}
+
+/// Notes memories that an importer of `own` passes on to this process, which exports them: they are aliases.
+template <class Note>
+void note_passed_back(attach_call& call, memory_group group, share_state const& own, Note note) {
+    static_cast<void>(ferry::detail::check_stream(call.how.stream, own.device, {attach_api, call.where}));
+    for (auto const i : group) {
+        auto const& m = call.from.memories[i];
+        auto const found =
+            std::ranges::find_if(own.memories, [&](auto const& its) { return is_same_allocation(its.description, m); });
+        if (found == own.memories.end())
+            call.refuse(errc::same_process, message{"this process shares these memories itself, in several shares: "
+                                                    "attach the tensors one by one"});
+        event_handle ready;
+        if (!m.ready.empty() && !call.how.stream.is_no_sync()) {
+            bool is_ordered = m.ready.size() == ready.size();
+            if (is_ordered) {
+                std::memcpy(ready.data(), m.ready.data(), ready.size());
+                is_ordered = own.handles[0]->order_after(ready, call.how.stream.on_device(own.device));
+            }
+            if (!is_ordered) call.fail_gone(m, "its event cannot be opened");
+        }
+        note(i,
+             memory_range{found->begin - found->description.offset + m.offset, m.length, own.device, own.is_read_only});
+    }
 }
 
 /// What keeps the memories of a group: a hold on a mapping, or a share of this process and session.
@@ -215,22 +266,26 @@ template <class BackEnd, class Note>
                  memory_range{own->memories[i].begin, memory(group[i]).length, own->device, own->is_read_only});
         return own;
     }
-    bool const is_here = call.from.from == call.me;
-    if (is_here && first.kind != wire::memory_kind::host_shared && first.kind != wire::memory_kind::none) {
-        if (!segment::open(first.name, 0, first.id, access_mode::read_write, call.segment_of(group), call.where)
-                 .is_open(name.id))
-            call.fail_gone(first, "this process has closed it");
+    auto const is_open = [&, mode = access_mode::read_write] {
+        return segment::open(first.name, 0, {}, mode, call.segment_of(group), call.where).is_open(name.id);
+    };
+    if (auto own = has_handle(first) ? call.session->find_exported(first) : nullptr) {
+        if (!is_open()) call.fail_gone(first, gone);
+        note_passed_back(call, group, *own, note);
+        return own;
+    }
+    if (call.from.from == call.me && has_handle(first)) {
+        if (!is_open()) call.fail_gone(first, "this process has closed it");
         call.refuse(
             errc::same_process,
             message{
                 "this process shares the memory itself, and handles open in other processes only: pass the session that shared it"});
     }
 
-    message key{first.name.c_str()};
-    key << (call.is_read_only ? 'r' : 'w');
-    if (how.device) key << int{static_cast<int>(how.device->type)} << ':' << how.device->id;
-    auto const mapping = call.session->imports().acquire(
-        key.c_str(), [&](mapping_entry& made) { open_import(made, call, group, name, b); }, call.where);
+    auto const key = key_of(call, group, name);
+    auto const open = [&](mapping_entry& made) { open_import(made, call, group, name, b); };
+    auto const mapping =
+        call.session->with_room([&] { return call.session->imports().acquire(key, open, call.where); });
     attachment hold{call.session, mapping};
     if (!mapping->is_attachable()) call.fail_gone(first, gone);
     if (!std::ranges::equal(group, mapping->descriptions, is_same_range, memory))

@@ -54,7 +54,29 @@ class session_state : public std::enable_shared_from_this<session_state> {
             std::lock_guard const lock{mutex_};
             if (std::exchange(is_swept_, true)) return;
         }
-        ipc::sweep();
+        static_cast<void>(sweep());
+    }
+    /// Calls `f`. If it fails because memory or file descriptors are short, or a mapping is in its way, calls it again
+    /// after `make_room`.
+    template <class F>
+    [[nodiscard]] auto with_room(F f) {
+        try {
+            return f();
+        } catch (error const& e) {
+            bool const may_help = e.code() == errc::already_mapped || e.code() == errc::out_of_memory;
+            if (!may_help || !make_room()) throw;
+        }
+        return f();
+    }
+    /// Frees what nothing uses: unused mappings, and names that ended exporters have left. False when there was none.
+    bool make_room() noexcept {
+        bool is_any = imports_.trim();  // mutant: ipc_open_again
+        std::lock_guard const lock{sweeping_};
+        int left = 16;  // bounded, whatever lies in the folder
+        do {
+            is_any |= ipc::sweep(swept_to_) != 0;  // mutant: ipc_sweep_again
+        } while (--left != 0 && swept_to_ != 0);
+        return is_any;
     }
     void add(std::shared_ptr<share_state> const& s) {
         std::lock_guard const lock{mutex_};
@@ -66,13 +88,28 @@ class session_state : public std::enable_shared_from_this<session_state> {
         return found != shares_.end() ? found->second.lock() : nullptr;
     }
 
+    /// An open share of a memory of a device that another process passes on.
+    [[nodiscard]] std::shared_ptr<share_state> find_exported(wire::memory const& m) {
+        std::vector<std::shared_ptr<share_state>> all;  // outlives the lock, as in collect_once
+        std::lock_guard const lock{mutex_};
+        for (auto const& [id, share] : shares_) {
+            auto const& one = all.emplace_back(share.lock());
+            if (one == nullptr || one->handles.empty() || one->is_passed_on || !one->is_open) continue;
+            for (auto const& its : one->memories)
+                if (is_same_allocation(its.description, m)) return one;
+        }
+        return nullptr;
+    }
+
     /// Ends new attaches. What importers may still use of device memory is condemned: it lives until they are gone.
     /// False when its name stays.
     bool close(std::shared_ptr<share_state> const& s) noexcept {
         if (!s->process.is_here() || !s->is_open.exchange(false)) return true;  // mutant: ipc_fork_share
         bool const is_removed = withdraw(*s);
         std::lock_guard const lock{mutex_};
-        if (s->handles.empty() || !s->control().is_mapped(s->locks())) return is_removed;  // mutant: ipc_condemned
+        // Of memory that is passed on, its exporter sees the importers in the same control page.
+        bool const is_kept_here = !s->handles.empty() && !s->is_passed_on;            // mutant: ipc_pass_on_kept
+        if (!is_kept_here || !s->control().is_mapped(s->locks())) return is_removed;  // mutant: ipc_condemned
         s->place_among_condemned.front() = s;
         condemned_.splice(condemned_.end(), s->place_among_condemned);
         return is_removed;
@@ -93,8 +130,14 @@ class session_state : public std::enable_shared_from_this<session_state> {
         for (auto const& [id, share] : all)
             if (auto const one = share.lock()) close(one);
     }
-    std::size_t collect(std::chrono::nanoseconds limit) noexcept {
+    /// Unmaps and frees what a closed share has left, without waiting.
+    void drop_closed() noexcept {
         imports_.trim(true);  // mutant: ipc_drop_closed
+        collect_once();
+    }
+    std::size_t collect(std::chrono::nanoseconds limit) noexcept {
+        drop_closed();
+        sweep();  // mutant: ipc_sweep_collect
         auto const end = deadline(limit);
         for (;;) {
             std::size_t const left = collect_once();
@@ -131,6 +174,11 @@ class session_state : public std::enable_shared_from_this<session_state> {
     }
 
    private:
+    /// Continues where the last one has stopped.
+    std::size_t sweep() noexcept {
+        std::lock_guard const lock{sweeping_};
+        return ipc::sweep(swept_to_);
+    }
     std::size_t collect_once() noexcept {
         condemned_list freed;  // outlives the lock, because the destructors of owners may call this session
         std::lock_guard const lock{mutex_};
@@ -150,6 +198,8 @@ class session_state : public std::enable_shared_from_this<session_state> {
     wire::origin me_{};
     process_mark process_{};
     bool is_swept_ = false;
+    std::mutex sweeping_;  // held for longer than mutex_ may be
+    long swept_to_ = 0;    // guarded by it
     std::map<std::uint64_t, std::weak_ptr<share_state>> shares_;
     condemned_list condemned_;  // keeps this session
     region_map regions_;

@@ -47,6 +47,12 @@ struct exporting_by final : exporting {
 
 class session_state;
 
+/// Whether one allocation of a device is meant, from the handle of its exporter.
+[[nodiscard]] inline bool is_same_allocation(wire::memory const& a, wire::memory const& b) noexcept {
+    return a.kind == b.kind && a.id == b.id && a.allocation == b.allocation && a.device == b.device &&
+           a.handle == b.handle;
+}
+
 /// A control page, and the memories whose descriptions name it. Held by `shared`, by the exporter's own tensors, and by
 /// the session for as long as importers have device memory mapped.
 struct share_state {
@@ -67,7 +73,8 @@ struct share_state {
     std::uint64_t id = 0;    // as in the name
     process_mark process{};  // that may close it: not a forked child
     bool is_read_only = false;
-    bool is_frozen = false;  // or will be
+    bool is_frozen = false;     // or will be
+    bool is_passed_on = false;  // memory of a device that another process exports
     std::atomic<bool> is_open = false;
 
     // Of the whole share, in the first of its states.
