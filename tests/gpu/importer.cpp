@@ -6,6 +6,7 @@
 #include <ferry/exchange/to_host.hpp>
 #include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/share.hpp>
+#include <ferry/ipc/subscriber.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 #include <ferry/wire/binary.hpp>
 #include <gpu/gate.hpp>
@@ -208,6 +209,7 @@ struct state {
     ferry::managed_tensor tensor{};
     std::optional<ferry::column> columns{};
     ferry::ipc::shared shared{};
+    std::optional<ferry::ipc::subscriber> followed{};
     aside later{};  // last: it uses the others
 
     explicit state(int told_by) : socket{told_by} {}
@@ -430,6 +432,28 @@ struct state {
                 columns.reset();
                 auto const* const p = reinterpret_cast<std::byte const*>(text.data());
                 return {p, p + text.size()};
+            }
+            case follow: {
+                start(0);
+                std::string const both{reinterpret_cast<char const*>(payload.data()), payload.size()};
+                auto const line = both.find('\n');
+                if (line != both.npos) {
+                    followed.emplace(both.substr(line + 1),
+                                     ferry::ipc::topic_options{.directory = both.substr(0, line)});
+                } else {
+                    std::vector<ferry::ipc::unique_fd> file;
+                    file.push_back(std::move(passed.front()));
+                    passed.erase(passed.begin());
+                    followed.emplace(std::move(file));
+                }
+                return {};
+            }
+            case next_frame: {
+                std::vector<int> files;
+                for (auto const& f : passed) files.push_back(f.get());
+                auto frame = followed->next(support::patience, {.stream = on(), .files = files}, back_end);
+                tensor = std::move(frame.value().value);
+                return as_bytes(static_cast<std::int64_t>(frame->generation));
             }
             case begin_capture:
                 captured.emplace(own_device);

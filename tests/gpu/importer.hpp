@@ -58,6 +58,9 @@ enum class order_of_work : std::uint32_t {
     rows,           ///< answers the rows of the column as text, and drops it
     share_columns,  ///< payload: a byte for each GPU; shares a table of 50 rows, with a column of them there, without a
                     ///< copy; answers the descriptor's bytes
+    follow,      ///< payload: directory and name of a topic, in two lines; or of one whose file was passed first, none
+    next_frame,  ///< attaches the next frame on a stream of its own, with the files that were passed; answers its
+                 ///< generation
     begin_capture,  ///< captures a stream that nothing else uses, so that every thread's calls count
     end_capture,    ///< ends that; answers whether it stayed valid: one byte
 };

@@ -4,6 +4,7 @@
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/ipc.hpp>
+#include <ferry/ipc/publisher.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 #include <gpu/importer.hpp>
 #include <gpu/plain_array.hpp>
@@ -446,4 +447,29 @@ TEST_CASE("soak: a hundred thousand attaches leave no file, mapping, thread or m
     auto const shared = p->share(a);
     REQUIRE(other.passes(p->file.get()));
     attach_and_close("a pool's", other, text(shared), 1, 50);
+}
+
+TEST_CASE("ipc pool: a topic without a name sends its file and that of the pool once, and its frames follow") {
+    shared_pool p;
+    std::vector<ipc::shared> two;
+    for (int i = 0; i < 2; ++i) two.push_back(ipc::share(p.make({65536}), {.session = &p.session}, p.back_end));
+    ipc::publisher camera{"", std::move(two)};
+    importer other;
+    REQUIRE(other.passes(camera.files()[0]));
+    REQUIRE(other.passes(p.file.get()));
+    REQUIRE(other.tell(follow).code == errc::ok);
+    for (int n = 1; n <= 3; ++n) {
+        auto const k = camera.begin(support::patience, p.on);
+        REQUIRE(k);
+        must(cudaMemsetAsync(camera[*k].view().writable_data(), n, 65536, p.on.get()));
+        p.on.wait();
+        camera.publish(*k);
+        auto const frame = other.tell(next_frame);
+        REQUIRE_MESSAGE(frame.code == errc::ok, text_of(frame));
+        CHECK(words(frame) == std::vector<std::int64_t>{n});
+        REQUIRE(other.tell(copy_later).code == errc::ok);
+        CHECK(numbers(other.tell(finish)) == std::vector<int>(65536, n));
+        REQUIRE(other.tell(drop).code == errc::ok);
+    }
+    static_cast<void>(other.usage());  // which unmaps it
 }
