@@ -204,6 +204,7 @@ int read_in_container(int socket) {
 TEST_CASE("topic: frames in anonymous segments are read in other mount and pid namespaces, with another /dev/shm" *
           doctest::skip(support::lacks_namespaces())) {
     using ferry::ipc::unique_fd;
+    using std::chrono::minutes;
     using support::slots;
     std::array<unique_fd, 2> sockets, ends;
     for (auto const& [i, type] : {std::pair{0u, SOCK_STREAM}, {1u, SOCK_SEQPACKET}}) {
@@ -217,8 +218,9 @@ TEST_CASE("topic: frames in anonymous segments are read in other mount and pid n
     support::process other{[&](support::talk) { return read_in_container(ends[1].get()); }};
     // [send files]
     ferry::ipc::session session{{.segments = ferry::ipc::segment_kind::anonymous}};
-    ferry::ipc::publisher camera{"", slots(4, &session)};                                   // shares of the session
-    for (auto const& socket : sockets) ferry::ipc::send(socket.get(), {}, camera.files());  // once for each process
+    ferry::ipc::publisher camera{"", slots(4, &session)};  // shares of the session
+    for (auto const& socket : sockets)                     // once for each process
+        ferry::ipc::send(socket.get(), {}, camera.files(), {.patience = minutes{1}});
     // [/send files]
     CHECK(camera.files().size() == 5);
     CHECK(support::segments().size() == named);
