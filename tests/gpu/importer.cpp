@@ -5,6 +5,7 @@
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/exchange/to_host.hpp>
 #include <ferry/ipc/attach.hpp>
+#include <ferry/ipc/send.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/ipc/subscriber.hpp>
 #include <ferry/ipc/unique_fd.hpp>
@@ -12,7 +13,6 @@
 #include <gpu/gate.hpp>
 #include <gpu/importer.hpp>
 #include <support/ipc.hpp>
-#include <support/pass_file.hpp>
 #include <support/patience.hpp>
 #include <support/random_columns.hpp>
 
@@ -206,6 +206,7 @@ struct state {
     std::int32_t own_device = -1;
     ferry::ipc::opening how{};
     ferry::ipc::session session;
+    std::optional<ferry::ipc::subscriber> frames{};
     ferry::managed_tensor tensor{};
     std::optional<ferry::column> columns{};
     ferry::ipc::shared shared{};
@@ -343,6 +344,24 @@ struct state {
                 std::memcpy(&count, payload.data() + sizeof handle + sizeof offset, sizeof count);
                 std::memcpy(&step, payload.data() + sizeof handle + 2 * sizeof offset, sizeof step);
                 return bytes_of(floats_at(handle, offset, count, step));
+            }
+            case subscribe:
+                frames.emplace("frame",
+                               ferry::ipc::topic_options{
+                                   .directory = {reinterpret_cast<char const*>(payload.data()), payload.size()}});
+                return {};
+            case next: {
+                auto const device = static_cast<std::int32_t>(number_at(payload, 0));
+                start(std::max(device, 0));
+                std::optional<ferry::device> where;
+                if (device >= 0) where = ferry::device{ferry::device_type::cuda, device};
+                std::vector<int> with;
+                for (auto const& file : passed) with.push_back(file.get());
+                auto frame = frames->next(
+                    support::patience, {.session = &session, .stream = on(), .device = where, .files = with}, back_end);
+                if (!frame) throw std::logic_error{"no frame came"};
+                tensor = std::move(frame->value);
+                return as_bytes(frame->generation);
             }
             case attach_files: {
                 opening const o{payload};
@@ -523,8 +542,12 @@ int serve_as_importer(int socket) {
         std::uint32_t code = 0;
         std::vector<std::byte> reply;
         try {
-            if (what == pass_file) s.passed.emplace_back(receive_file(socket));
-            else reply = s.carry_out(static_cast<order_of_work>(what), payload);
+            if (what == pass_file) {
+                auto came = ferry::ipc::receive(socket, {.patience = patience});
+                s.passed.push_back(came.files.empty() ? ferry::ipc::unique_fd{} : std::move(came.files[0]));
+            } else {
+                reply = s.carry_out(static_cast<order_of_work>(what), payload);
+            }
         } catch (ferry::error const& e) {
             code = static_cast<std::uint32_t>(e.code());
             auto const* const text = reinterpret_cast<std::byte const*>(e.what());
@@ -669,8 +692,9 @@ answer importer::tell_where(order_of_work what, std::span<std::byte const> descr
 bool importer::passes(int file) {
     std::uint32_t code = 0;
     std::vector<std::byte> nothing;
-    return send_message(socket_, pass_file, {}) && send_file(socket_, file) &&
-           receive_message(socket_, code, nothing) && code == 0;
+    if (!send_message(socket_, pass_file, {})) return false;
+    ferry::ipc::send(socket_, {}, {&file, file < 0 ? 0U : 1U}, {.patience = patience});
+    return receive_message(socket_, code, nothing) && code == 0;
 }
 
 }  // namespace support

@@ -39,6 +39,9 @@ enum class order_of_work : std::uint32_t {
     drop_later,  ///< drops the tensor on another thread, and comes back
     is_gone,     ///< whether that thread has ended: one byte
     look,        ///< payload: a bare handle, byte offset, count, step (64 bits each); answers the floats there
+    subscribe,   ///< payload: a directory; to the topic `frame` there
+    next,  ///< payload: a device or -1 (int64); attaches the next frame, with the files that were passed; answers its
+           ///< generation
     attach_files,  ///< payload: as of `open`; attaches the tensor with the files that were passed, and closes these
     rounds,        ///< payload: as of `open`; attaches, reads and drops until it hears the next order
     usage,         ///< drops what no tensor uses; answers its `ipc_usage`

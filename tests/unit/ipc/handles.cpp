@@ -1,5 +1,6 @@
 // Device memory between two processes: ready and done events, owners that outlive their share, stale handles.
 #include <ferry/ipc.hpp>
+#include <ferry/ipc/send.hpp>
 #include <ferry/wire/binary.hpp>
 
 #include <support/fails.hpp>
@@ -7,7 +8,6 @@
 #include <support/ipc.hpp>
 #include <support/no_owner.hpp>
 #include <support/own_shm.hpp>
-#include <support/pass_file.hpp>
 #include <support/patience.hpp>
 #include <support/sim_ipc.hpp>
 
@@ -112,8 +112,8 @@ TEST_CASE("memory of a device is shared without /dev/shm, with a file descriptor
         auto const mine = sim.make_stream(device_type::cuda);
         session own;
         auto const d = parent.receive();  // after the file
-        ferry::ipc::unique_fd const passed{support::receive_file(theirs.get())};
-        int const file = passed.get();
+        auto const passed = ferry::ipc::receive(theirs.get(), {.patience = support::patience});
+        int const file = passed.files.at(0).get();
         support::fails(errc::permission, [&] { static_cast<void>(attach(d, {.session = &own}, b)); });
         {
             auto const a = attach(d, {.session = &own, .stream = mine, .files = {&file, 1}}, b);
@@ -140,7 +140,7 @@ TEST_CASE("memory of a device is shared without /dev/shm, with a file descriptor
     int const file = s.file();
     support::fails(errc::same_process,
                    [&] { static_cast<void>(attach(s.descriptor(), {.session = &other, .files = {&file, 1}}, b)); });
-    REQUIRE(support::send_file(ours.get(), file));
+    ferry::ipc::send(ours.get(), {}, {&file, 1}, {.patience = support::patience});
     child.talk().send(s.descriptor());
     child.talk().hear('a');
     CHECK(s.readers() == 1);
