@@ -376,6 +376,8 @@ TEST_CASE("a socket among the files is closed without waiting for its peer") {
 }
 
 TEST_CASE("files beyond the limit of the process are an error, and those received are closed") {
+    // Sanitizers open files when they meet a type for the first time.
+    support::fails(errc::argument, [] { static_cast<void>(receive(-1)); });
     for (int const type : both_types)
         for (int const room : {0, 1, 2}) {
             INFO("type ", type, ", room for ", room, " files");
