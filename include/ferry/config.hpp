@@ -185,8 +185,8 @@
 #define FERRY_HAS_COLUMN 0
 #endif
 
-// `ipc/` and CUDA IPC are available. They require 64-bit Linux, because they use /proc, pidfd, eventfd and peer
-// credentials.
+// `ipc/` and CUDA IPC are available. They require 64-bit Linux, because they use /proc, /dev/shm, futexes and locks of
+// open file descriptions.
 #if defined(__linux__) && defined(__LP64__)
 #define FERRY_HAS_IPC 1
 #else

@@ -206,7 +206,6 @@ struct state {
     std::int32_t own_device = -1;
     ferry::ipc::opening how{};
     ferry::ipc::session session;
-    std::optional<ferry::ipc::subscriber> frames{};
     ferry::managed_tensor tensor{};
     std::optional<ferry::column> columns{};
     ferry::ipc::shared shared{};
@@ -344,24 +343,6 @@ struct state {
                 std::memcpy(&count, payload.data() + sizeof handle + sizeof offset, sizeof count);
                 std::memcpy(&step, payload.data() + sizeof handle + 2 * sizeof offset, sizeof step);
                 return bytes_of(floats_at(handle, offset, count, step));
-            }
-            case subscribe:
-                frames.emplace("frame",
-                               ferry::ipc::topic_options{
-                                   .directory = {reinterpret_cast<char const*>(payload.data()), payload.size()}});
-                return {};
-            case next: {
-                auto const device = static_cast<std::int32_t>(number_at(payload, 0));
-                start(std::max(device, 0));
-                std::optional<ferry::device> where;
-                if (device >= 0) where = ferry::device{ferry::device_type::cuda, device};
-                std::vector<int> with;
-                for (auto const& file : passed) with.push_back(file.get());
-                auto frame = frames->next(
-                    support::patience, {.session = &session, .stream = on(), .device = where, .files = with}, back_end);
-                if (!frame) throw std::logic_error{"no frame came"};
-                tensor = std::move(frame->value);
-                return as_bytes(frame->generation);
             }
             case attach_files: {
                 opening const o{payload};

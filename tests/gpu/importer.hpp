@@ -39,17 +39,14 @@ enum class order_of_work : std::uint32_t {
     drop_later,  ///< drops the tensor on another thread, and comes back
     is_gone,     ///< whether that thread has ended: one byte
     look,        ///< payload: a bare handle, byte offset, count, step (64 bits each); answers the floats there
-    subscribe,   ///< payload: a directory; to the topic `frame` there
-    next,  ///< payload: a device or -1 (int64); attaches the next frame, with the files that were passed; answers its
-           ///< generation
-    attach_files,  ///< payload: as of `open`; attaches the tensor with the files that were passed, and closes these
-    rounds,        ///< payload: as of `open`; attaches, reads and drops until it hears the next order
-    usage,         ///< drops what no tensor uses; answers its `ipc_usage`
-    share,         ///< payload: a byte; shares a MiB of it, and answers the descriptor's bytes
-    share_held,    ///< the same, behind a gate
+    attach_files,    ///< payload: as of `open`; attaches the tensor with the files that were passed, and closes these
+    rounds,          ///< payload: as of `open`; attaches, reads and drops until it hears the next order
+    usage,           ///< drops what no tensor uses; answers its `ipc_usage`
+    share,           ///< payload: a byte; shares a MiB of it, and answers the descriptor's bytes
+    share_held,      ///< the same, behind a gate
     share_attached,  ///< shares the attached tensor without a copy, and answers the descriptor's bytes
-    close_share,   ///< closes that share
-    share_rounds,  ///< shares and closes until it hears the next order
+    close_share,     ///< closes that share
+    share_rounds,    ///< shares and closes until it hears the next order
 
     open_by_other,    ///< opens the same memory by another back end, and keeps that open as `open_again` does
     attach_thousand,  ///< payload: as of `open`; attaches and drops a thousand times, and keeps no mapping in between

@@ -204,33 +204,3 @@ TEST_CASE("ipc: memory that a stopped importer reads is neither freed nor reused
     CHECK(session.collect(support::patience) == 0);
     CHECK(alive.expired());
 }
-
-TEST_CASE("ipc: a slot of a topic is written after the work of its subscriber, and after a killed subscriber") {
-    cuda::shareable back_end;
-    ipc::session session;
-    std::vector<ipc::shared> slots;
-    for (int i = 0; i < 3; ++i) slots.push_back(ipc::share(make_plain({length}), {.session = &session}, back_end));
-    own_topic topic{std::move(slots)};
-    test_stream const s;
-    auto const publish = [&](int value) { return topic.publish(value, s.get(), s.token()); };
-    importer other;
-    topic.let_in(other);
-    auto const has_next = [&] {
-        auto const got = other.tell(order_of_work::next, as_payload({-1}));
-        REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
-    };
-    publish(1);
-    has_next();
-    REQUIRE(other.tell(hold).code == errc::ok);
-    REQUIRE(other.tell(copy_later).code == errc::ok);
-    REQUIRE(other.tell(drop).code == errc::ok);
-    publish(2), publish(3);
-    auto const slot = topic.write(4, s.get(), s.token());  // that of the first frame; the host does not wait
-    REQUIRE(other.tell(release).code == errc::ok);
-    CHECK(numbers(other.tell(finish)) == std::vector<int>(length, 1));
-    s.finish();
-    topic.frames.publish(slot);
-    has_next();
-    other.kill();
-    for (int value = 5; value < 9; ++value) publish(value);  // in each slot
-}

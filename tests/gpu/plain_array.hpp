@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ferry/cuda/ipc.hpp>
-#include <ferry/ipc/publisher.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/wire/binary.hpp>
 #include <gpu/importer.hpp>
@@ -11,10 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <initializer_list>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -95,35 +92,6 @@ struct arrangement {
     auto const* const p = reinterpret_cast<std::byte const*>(all.begin());
     return {p, p + all.size() * sizeof(std::int64_t)};
 }
-
-/// The topic `frame` in a directory of its own.
-class own_topic {
-    std::string const directory_ = "/dev/shm/ferry-gpu-topic";
-
-   public:
-    ferry::ipc::publisher frames;
-
-    explicit own_topic(std::vector<ferry::ipc::shared>&& slots)
-        : frames{"frame", std::move(slots), {.directory = directory_}} {}
-    ~own_topic() { std::filesystem::remove_all(directory_); }
-    void let_in(importer& other) const {
-        auto const* const p = reinterpret_cast<std::byte const*>(directory_.data());
-        REQUIRE(other.tell(order_of_work::subscribe, {p, directory_.size()}).code == ferry::errc::ok);
-    }
-    /// Queues a frame of one value. Returns its slot.
-    [[nodiscard]] unsigned write(int value, cudaStream_t s, ferry::stream_token on) {
-        auto const k = frames.begin(support::patience, on);
-        REQUIRE(k);
-        auto const t = frames[*k].tensor();
-        must(cudaMemsetAsync(t.view().writable_data(), value, static_cast<std::size_t>(t.view().nbytes()), s));
-        return *k;
-    }
-    std::uint64_t publish(int value, cudaStream_t s, ferry::stream_token on) {
-        auto const k = write(value, s, on);
-        must(cudaStreamSynchronize(s));
-        return frames.publish(k);
-    }
-};
 
 }  // namespace support
 
