@@ -46,6 +46,17 @@ class own_directory {
     return {std::istreambuf_iterator<char>{file}, {}};
 }
 
+/// The code with which `f()` fails; for other processes, in which a failed check is not counted.
+template <class F>
+[[nodiscard]] ferry::errc code_of(F f) {
+    try {
+        f();
+    } catch (ferry::error const& e) {
+        return e.code();
+    }
+    return ferry::errc::ok;
+}
+
 inline constexpr std::int64_t frame_words = 512;
 [[nodiscard]] inline ferry::ipc::shared slot(ferry::ipc::session* session = nullptr) {
     struct words {

@@ -160,7 +160,7 @@ class publisher {
         if (!s.is_open())
             detail::fail(errc::argument, api,
                          message{"a slot has no open share: pass the result of ferry::ipc::share"});
-        auto made = detail::describe(s.descriptor(), how_, ++stamps_);
+        auto made = detail::describe(s.descriptor(), how_, ++stamps_, api);
         made.record.files = static_cast<std::uint32_t>(std::ranges::count_if(s.files(), [](int i) { return i >= 0; }));
         return made;
     }

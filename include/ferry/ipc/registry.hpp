@@ -88,7 +88,7 @@ class registry {
             detail::fail(errc::argument, api,
                          message{key.c_str()} << " has " << bytes << " bytes, and most_bytes is " << how_.most_bytes
                                               << ": raise it");
-        auto made = detail::describe(share.descriptor(), how_.names, generation_ + 1);
+        auto made = detail::describe(share.descriptor(), how_.names, generation_ + 1, api);
         made.record.generation = generation_ + 1;
         auto const doomed = choose(key, bytes);
         map fresh;
@@ -181,6 +181,7 @@ class registry {
             ::openat(directory_.get(), passing, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
         if (!f) ipc::fail_system(api, key.c_str());
         try {
+            if (detail::exceeds_file_limit(sizeof s.record + s.bytes.size())) ipc::fail_system(api, key.c_str(), EFBIG);
             detail::write_at(f.get(), 0, &s.record, sizeof s.record, api);
             detail::write_at(f.get(), sizeof s.record, s.bytes.data(), s.bytes.size(), api);
             if (::renameat(directory_.get(), passing, directory_.get(), key.c_str()) != 0)
@@ -197,7 +198,9 @@ class registry {
     detail::names_file names_{};
     unique_fd directory_{};
     map entries_{};
-    std::uint64_t bytes_ = 0, generation_ = 0;
+    std::uint64_t bytes_ = 0;
+    // Of the last entry. Begins at random, so that a reader tells the entries of two owners apart.
+    std::uint64_t generation_ = detail::fresh_id(api, std::source_location::current()) >> 8;
     process_mark process_ = process_mark::here();
 };
 
@@ -227,7 +230,7 @@ template <class T, class Attach>
             fail(errc::bad_descriptor, api, message{file.c_str()} << " is damaged: call put() for the entry again");
         };
         if (!read_at(f.get(), 0, &r, sizeof r) || ::fstat(f.get(), &facts) != 0 ||
-            facts.st_size - off_t{sizeof r} < off_t{r.length})
+            facts.st_size - off_t{sizeof r} < off_t{r.length} || r.length > most_descriptor)
             damaged();
         std::vector<std::byte> bytes(r.length);
         if (!read_at(f.get(), sizeof r, bytes.data(), bytes.size())) damaged();

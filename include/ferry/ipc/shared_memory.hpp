@@ -66,6 +66,12 @@ namespace detail {
     return own;
 }
 
+/// Whether a file of this size is beyond RLIMIT_FSIZE, for which the kernel ends the process by SIGXFSZ.
+[[nodiscard]] inline bool exceeds_file_limit(std::uint64_t bytes) noexcept {
+    struct rlimit most = {};
+    return ::getrlimit(RLIMIT_FSIZE, &most) == 0 && bytes > most.rlim_cur;
+}
+
 /// Seals of an anonymous segment: no process can remove pages that importers map.
 inline constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -115,10 +121,7 @@ class segment {
         if (!f) fail_on(is_anonymous ? "memfd_create" : "open(O_TMPFILE)", missing_folder());
         // Independent of the umask.
         if (::fchmod(f.get(), 0600) != 0) fail_on("fchmod", errno);
-        // Beyond this limit, the kernel ends the process by SIGXFSZ.
-        struct rlimit most = {};
-        // mutant: ipc_file_limit
-        if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && total > most.rlim_cur) fail_on("posix_fallocate", EFBIG);
+        if (detail::exceeds_file_limit(total)) fail_on("posix_fallocate", EFBIG);  // mutant: ipc_file_limit
         // A size that cannot fit fails before pages are allocated, which would evict other memory. Then in pieces, so
         // that a long allocation makes progress although signals interrupt it.
         constexpr off_t piece = off_t{64} << 20;

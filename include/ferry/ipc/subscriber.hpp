@@ -123,9 +123,10 @@ class subscriber {
     }
     /// Finds a frame that is newer than the last.
     [[nodiscard]] std::optional<candidate> look() {
+        if (file_ && !detail::read_at(file_.get(), detail::latest_at, &head_.latest, sizeof head_.latest))
+            fail_damaged();
         if (!file_ || slot() == detail::has_moved || slot() == detail::has_ended) open_name();
         if (!file_) return {};
-        if (!detail::read_at(file_.get(), detail::latest_at, &head_.latest, sizeof head_.latest)) fail_damaged();
         if (slot() >= head_.slots || head_.generation() <= seen_) return {};
         auto& d = described_[slot()];
         candidate const c{&d.from, d.files, static_cast<off_t>(sizeof head_ + std::size_t{slot()} * head_.capacity),
@@ -134,7 +135,7 @@ class subscriber {
         if (!detail::read_at(file_.get(), c.at, &r, sizeof r) || r.generation != c.generation) return {};
         if (r.stamp != d.stamp || d.stamp == 0) try {
                 d.stamp = 0;
-                if (r.length > head_.capacity - sizeof r) fail_damaged();
+                if (r.length > detail::most_descriptor || r.length > head_.capacity - sizeof r) fail_damaged();
                 bytes_.resize(r.length);
                 if (!detail::read_at(file_.get(), c.at + off_t{sizeof r}, bytes_.data(), bytes_.size())) fail_damaged();
                 d.from = wire::from_bytes(bytes_);

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+using support::code_of;
 using support::fails;
 using support::own_directory;
 namespace ipc = ferry::ipc;
@@ -134,10 +135,10 @@ TEST_CASE("registry: a forked child cannot change it") {
     auto results = make(here);
     results.put("slot", one_slot(1));
     support::process child{[&](support::talk const&) {
-        fails(errc::argument, [&] { results.put("slot", one_slot(2)); }, {"forked child"});
-        fails(errc::argument, [&] { results.drop("slot"); }, {"forked child"});
+        bool const is_refused = code_of([&] { results.put("slot", one_slot(2)); }) == errc::argument &&
+                                code_of([&] { results.drop("slot"); }) == errc::argument;
         std::destroy_at(&results);
-        return 0;
+        return is_refused ? 0 : 1;
     }};
     CHECK(child.wait() == 0);
     CHECK(support::is_whole(*find(here, "slot"), 1));
@@ -162,7 +163,8 @@ TEST_CASE("registry: damaged and foreign files are errors") {
     results.put("slot", one_slot(1));
     auto const folder = here.path() + "/results.names";
     REQUIRE(::truncate((folder + "/slot").c_str(), 40) == 0);
-    fails(errc::bad_descriptor, [&] { static_cast<void>(find(here, "slot")); }, {"slot", "call put() for the entry again"});
+    fails(errc::bad_descriptor, [&] { static_cast<void>(find(here, "slot")); },
+          {"slot", "call put() for the entry again"});
     REQUIRE(::truncate((folder + "/slot").c_str(), 3) == 0);
     fails(errc::bad_descriptor, [&] { static_cast<void>(find(here, "slot")); });
     REQUIRE(::symlink("/etc/passwd", (folder + "/link").c_str()) == 0);
@@ -170,9 +172,5 @@ TEST_CASE("registry: damaged and foreign files are errors") {
     fails(errc::permission, [&] { static_cast<void>(find(here, "link")); });
     fails(errc::permission, [&] { static_cast<void>(find(here, "pipe")); });
     REQUIRE(::chmod(folder.c_str(), 0711) == 0);
-    support::process owner{[&](support::talk const&) {
-        fails(errc::permission, [&] { ipc::registry{"open", {.names = {.directory = folder}}}; }, {"mode 0700"});
-        return 0;
-    }};
-    CHECK(owner.wait() == 0);
+    fails(errc::permission, [&] { ipc::registry{"open", {.names = {.directory = folder}}}; }, {"mode 0700"});
 }

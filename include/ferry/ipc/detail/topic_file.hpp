@@ -47,6 +47,8 @@ static_assert(sizeof(topic_head) == 64 && sizeof(topic_record) == 32);
 
 inline constexpr off_t latest_at = offsetof(topic_head, latest);
 inline constexpr std::size_t most_slots = 253;
+/// Most bytes of a descriptor, so that a damaged file does not make a reader allocate more.
+inline constexpr std::size_t most_descriptor = std::size_t{64} << 20;
 /// Slot numbers of `latest`: the publisher has ended; another file has the name; nothing is published.
 inline constexpr unsigned has_ended = 254, has_moved = 253, no_slot = 255;
 /// The byte that the publisher locks.
@@ -73,13 +75,19 @@ struct topic_slot {
 };
 
 /// Describes shared memory. Its generation is 0.
-[[nodiscard]] inline topic_slot describe(wire::descriptor const& d, topic_options const& how, std::uint64_t stamp) {
+[[nodiscard]] inline topic_slot describe(wire::descriptor const& d, topic_options const& how, std::uint64_t stamp,
+                                         char const* api) {
     topic_slot s{.record = {.stamp = stamp}, .bytes = wire::to_bytes(d)};
     auto const text = how.text != nullptr ? how.text(d) : std::string{};
     s.record.length = static_cast<std::uint32_t>(s.bytes.size());
     s.record.text = static_cast<std::uint32_t>(text.size());
     auto const its = std::as_bytes(std::span{text});
     s.bytes.insert(s.bytes.end(), its.begin(), its.end());
+    if (s.bytes.size() > most_descriptor)
+        fail(errc::argument, api,
+             message{"the descriptor and its text have "}
+                 << std::uint64_t{s.bytes.size()} << " bytes, expected at most " << std::uint64_t{most_descriptor}
+                 << ": put the buffers into one allocation, with compact");
     return s;
 }
 
@@ -98,6 +106,10 @@ class topic_writer {
     /// Makes a file with a record for each slot, in place of the one that has the name, whose generations continue. It
     /// is complete and locked before it has the name. On failure nothing has changed.
     void make(std::vector<topic_slot>& slots, unsigned newest) {
+        if (name_.empty() && file_)
+            fail(errc::argument, api,
+                 message{"a descriptor is larger than those before, and subscribers find no larger file, because this "
+                         "topic has no name: make another publisher"});
         topic_writer fresh{*this, slots};
         unique_fd old{};
         if (!name_.empty() && !file_) old = fresh.adopt(directory_.get());
@@ -147,8 +159,9 @@ class topic_writer {
         leave(file_, has_ended);
         if (has_name()) static_cast<void>(::ftruncate(file_.get(), sizeof(topic_head)));
     }
-    void remove_name() const noexcept {
+    void remove_name() noexcept {
         if (has_name()) ::unlinkat(directory_.get(), name_.c_str(), 0);
+        name_.clear();
     }
 
     static constexpr char const* api = "ferry::ipc::publisher";
@@ -162,8 +175,9 @@ class topic_writer {
                                         : ::memfd_create("ferry-topic", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
         if (!file_ || ::fchmod(file_.get(), 0600) != 0)
             ipc::fail_system(api, of.has_name() ? "open(O_TMPFILE)" : "memfd_create");
-        if (int const n = ::posix_fallocate(file_.get(), 0, place_of(slots.size())); n != 0)
-            ipc::fail_system(api, "posix_fallocate", n);
+        int number = exceeds_file_limit(static_cast<std::uint64_t>(place_of(slots.size()))) ? EFBIG : EINTR;
+        while (number == EINTR) number = ::posix_fallocate(file_.get(), 0, place_of(slots.size()));
+        if (number != 0) ipc::fail_system(api, "posix_fallocate", number);
         if (!of.has_name() && ::fcntl(file_.get(), F_ADD_SEALS, fixed_size) != 0)
             ipc::fail_system(api, "fcntl(F_ADD_SEALS)");
         handout_ = unique_fd{reopen(file_.get(), O_RDONLY)};
