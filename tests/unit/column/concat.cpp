@@ -14,6 +14,7 @@
 #include <deque>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <set>
 #include <string>
@@ -400,7 +401,7 @@ TEST_CASE("invalid offsets are an error, and no access beyond the buffers") {
     };
     refused({0, 4}, "from 0 to 4, expected 0 to 3");
     refused({-1, 3}, "from -1 to 3");
-    refused({2, 1}, "from 2 to 1");
+    refused({2, 1}, "from 2 to 1, expected ascending offsets from 0");
     refused({0, 1 << 30, 3}, "decrease");
     refused({0, -5, 3}, "decrease");
     std::int32_t const ends[] = {0, 6};
@@ -486,6 +487,18 @@ TEST_CASE("offsets that another process changes after their check are an error, 
         fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(c, writing_space{{}, &offsets[i], value})); },
               {"decrease"});
     }
+}
+
+TEST_CASE("a space that the host cannot write is refused before memory is allocated") {
+    struct device_space {
+        [[nodiscard]] ferry::device device() const { return {ferry::device_type::cuda, 0}; }
+        [[nodiscard]] void* allocate(std::size_t, std::size_t = ferry::default_alignment) const {
+            throw std::bad_alloc{};
+        }
+        void deallocate(void*, std::size_t, std::size_t = ferry::default_alignment) const noexcept {}
+    };
+    auto const c = int32s({1, 2});
+    fails(errc::device, [&] { static_cast<void>(ferry::compact(c, device_space{})); }, {"memory on cuda", "use to()"});
 }
 
 TEST_CASE("chunks too large for offsets of 32 bits are refused before memory is allocated") {

@@ -177,6 +177,14 @@ TEST_CASE("tensors that cannot be a column are refused") {
           {"float32"});
     fails(errc::shape, [] { static_cast<void>(ferry::from_tensors(tensor<float>({1}), flags({1, 1}))); });
     fails(errc::consumed, [] { static_cast<void>(ferry::from_tensors(ferry::managed_tensor{})); });
+    static std::uint8_t const bytes[] = {1};
+    static std::int64_t const single[] = {1};
+    fails(errc::device,
+          [] {
+              auto there = ferry::make_managed(support::no_owner{}, ferry::tensor_view{bytes, single, {}, gpu});
+              static_cast<void>(ferry::from_tensors(tensor<float>({1}), std::move(there)));
+          },
+          {"different devices", "copy the validity"});
 }
 
 TEST_CASE("columns on a device stay there: bits are unpacked on the host, which waits for them") {

@@ -220,7 +220,7 @@ TEST_CASE("the size of text that only its offsets tell is read, and an invalid o
     CHECK(support::shown(back.view()) == std::vector<std::string>{"010000"});
     auto const live = w.sim.live_bytes();
     fails(errc::bad_column, [&] { static_cast<void>(make(2).to(ferry::cpu, w.sim, w.stream)); },
-          {"s: its data ends at byte -9"});
+          {"s: its data ends at byte -9, expected at least 0: "});
     CHECK(w.sim.live_bytes() == live);
 }
 

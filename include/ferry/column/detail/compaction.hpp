@@ -337,7 +337,11 @@ class compaction {
             auto const begin = load_offset(data_of(p, 1), p.offset(), is_large),
                        end = load_offset(data_of(p, 1), p.offset() + p.length(), is_large),
                        most = n.children.empty() ? text_bytes(p.node(), is_large) : child_of(p, 0).length();
-            if (begin < 0 || end < begin || end > most)
+            if (begin < 0 || end < begin)
+                refuse(n, message{"its offsets go from "} << begin << " to " << end
+                                                          << ", expected ascending offsets from 0");
+            if (most < 0) refuse(n, message{"its last offset is "} << most << ", expected at least 0");
+            if (end > most)
                 refuse(n, message{"its offsets go from "} << begin << " to " << end << ", expected 0 to " << most);
             p.used = {begin, end};
             append(n, p.used, total, width, "bytes or items");
@@ -398,7 +402,7 @@ class compaction {
                                    size = load<T>(data_of(p, 2), p.offset() + k);
                 if (start < 0 || size < 0 || start > items || size > items - start)
                     refuse(n, message{"item "} << k << " has " << size << " values from " << start
-                                               << " on, and there are " << items);
+                                               << " on, expected values of its child, which has " << items);
                 if (size != 0) used.include(start, start + size);
             }
             append(n, p.used = used, total, width, "items");
@@ -525,7 +529,7 @@ class compaction {
                 int const child = child_of_id[id];
                 if (auto const items = child_of(p, child).length(); start < 0 || start >= items)
                     refuse(n, message{"item "} << k << " is item " << start << " of child " << child << ", which has "
-                                               << items);
+                                               << items << " items");
                 p.parts[static_cast<std::size_t>(child)].include(start, start + 1);
             }
             for (std::size_t c = 0; c < totals.size(); ++c) append(n, p.parts[c], totals[c], 4, "items of one child");

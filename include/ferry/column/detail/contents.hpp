@@ -112,7 +112,9 @@ class contents_check {
             if (next < last)
                 return refuse(message{"offset "} << i + 1 << " is " << next << ", expected at least " << last
                                                  << ", the offset before it");
-            if (next > end) return refuse(message{"its offsets end at "} << next << ", expected at most " << end);
+            if (next > end)
+                return end < 0 ? refuse(message{"its last offset is "} << end << ", expected at least 0")
+                               : refuse(message{"its offsets end at "} << next << ", expected at most " << end);
             if (!check(i, last, next)) return false;
             last = next;
         }

@@ -72,9 +72,10 @@ template <class BackEnd>
     out = width == 8 ? load<std::int64_t>(last.data(), 0) : load<std::int32_t>(last.data(), 0);
     auto const there = c.buffers()[i].bytes;
     if (out >= 0 && (there < 0 || out <= there)) return true;
-    return report(r, errc::bad_column,
-                  node_error(path, message{"its data ends at byte "} << out << ", expected 0 to "
-                                                                     << (there < 0 ? INT64_MAX : there)));
+    message text{"its data ends at byte "};
+    text << out << ", expected at least 0";
+    if (there >= 0) text << " and at most " << there;
+    return report(r, errc::bad_column, node_error(path, text));
 }
 
 /// Checks the stream on which the nodes of a column are ready; `other` is the device of a copy, or cpu.
