@@ -6,6 +6,7 @@
 #include <ferry/python/object.hpp>
 #include <ferry/python/published.hpp>
 
+#include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
@@ -98,8 +99,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(tuple_size(tuple)));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         long long n = 0;
-        if (!to_integer(tuple_item(tuple, static_cast<Py_ssize_t>(i)), n))
-            raise(PyExc_ValueError, error_text);
+        if (!to_integer(tuple_item(tuple, static_cast<Py_ssize_t>(i)), n)) raise(PyExc_ValueError, error_text);
         numbers[i] = n;
     }
     return numbers;
@@ -219,7 +219,7 @@ struct array_interface {
 /// Returns a new dict, the `__cuda_array_interface__` of an array; on failure null, with a Python error set. The data
 /// is read-only if the view is (R11), or if a stride of 0 repeats elements (R29).
 /// \throws error_is_set  AttributeError: not in CUDA or managed memory, or a data type that typestr cannot name
-/// \throws error         errors of stream_entry
+/// \throws error         errc::stream: `ready_on` is null (R44), or a stream of another device (R43)
 template <class T>
 [[nodiscard]] PyObject* describe_for_cuda(T& array) {
     require_main_interpreter();
@@ -235,7 +235,9 @@ template <class T>
     reference const shape{tuple_of(v.rank(), [&](int i) { return v.extent(i); })};
     reference const strides{v.is_contiguous() ? Py_BuildValue("")
                                               : tuple_of(v.rank(), [&](int i) { return v.stride(i) * bytes; })};
-    auto const ready = ferry::detail::ready_stream(array, host_only, {"__cuda_array_interface__", in_python});
+    ferry::detail::reporter const r{"__cuda_array_interface__", in_python};
+    auto const ready = ferry::detail::ready_stream(array, host_only, r);
+    static_cast<void>(ferry::detail::check_stream(ready, v.device(), r));
     reference const stream{stream_entry(ready.on_device(v.device()))};
     if (!shape || !strides || !stream) return nullptr;
     auto const address = v.is_empty() ? 0 : reinterpret_cast<std::uintptr_t>(v.data()) + v.byte_offset();
