@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
-#include <vector>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -74,6 +74,11 @@ TEST_CASE("R11, R28: the error for a tensor that cv::Mat does not support says w
     support::fails(ferry::errc::strides, import({values, shape, column_major}), {"copy"});
     support::fails(ferry::errc::read_only, import(ferry::tensor_view{values, shape}.as_read_only()), {"copy"});
     support::fails(ferry::errc::rank, import({values, flat}), {"2"});
+    auto there =
+        ferry::make_managed(support::no_owner{}, ferry::tensor_view{values, shape, {}, {ferry::device_type::cuda, 0}});
+    support::fails(ferry::errc::device,
+                   [&] { static_cast<void>(ferry::shaped_traits<cv::Mat>::adopt(std::move(there))); },
+                   {"on cuda", "request {.device = ferry::cpu}"});
     std::int64_t const long_shape[] = {(std::int64_t{1} << 32) + 2, 2}, repeated[] = {0, 1};
     ferry::tensor_view const long_view{values, long_shape, repeated};
     support::fails(ferry::errc::overflow, import(long_view), {"dimension 0 is 4294967298", "import a slice"});

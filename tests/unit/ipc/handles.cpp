@@ -503,6 +503,18 @@ TEST_CASE("memory that importers still read when the session is destroyed is nev
     CHECK(child.finish() == 0);
 }
 
+TEST_CASE("a range that exceeds its allocation is not shared") {
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const memory = sim.make_memory(gpu, 4096);
+    std::int64_t const shape[] = {4096};
+    auto t = ferry::make_managed(support::no_owner{},
+                                 ferry::tensor_view{memory.data(), ferry::dtype_of<float>, {shape}, {}, gpu});
+    support::fails(errc::out_of_range,
+                   [&] { static_cast<void>(share(std::move(t), {.ready_on = ferry::already_ready}, b)); },
+                   {"exceeds its allocation", "correct the shape"});
+}
+
 TEST_CASE("a handle of freed memory is stale, and a range beyond its allocation is refused") {
     auto const code_of = [](line const& parent) {
         sim_system sim{gpu};

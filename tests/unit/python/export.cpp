@@ -1,5 +1,6 @@
 #include "interpreter.hpp"
 
+#include <support/fails.hpp>
 #include <support/sim_array.hpp>
 
 #include <ferry/column/from_tensors.hpp>
@@ -212,13 +213,19 @@ TEST_CASE("R53: an export through share_only refuses a copy with the argument to
         }));
         return support::taken_error(PyExc_BufferError);
     };
+    constant const one{};
+    ferry::python::converted_arguments const copied{{.copy = ferry::copy_policy::always}, {}};
+    support::fails(ferry::errc::copy_needed,
+                   [&] { static_cast<void>(ferry::python::export_capsule(one, copied, ferry::share_only)); },
+                   {"omit copy=True"});
     CHECK(text(constant{}, {.copy = ferry::copy_policy::always}) ==
           "__dlpack__: this object cannot copy: omit copy=True");
     CHECK(text(constant{}, {.device = ferry::device{ferry::device_type::cuda, 1}}) ==
           "__dlpack__: the data is on cpu:0, and this object cannot copy it to cuda:1: omit dl_device");
     CHECK(text(unlent_constant{}, {.max_version = ferry::version::legacy}) ==
           "__dlpack__: the array is read-only or has padded elements: pass max_version=(1, 0)");
-    CHECK(text(misplaced_constant{}, {}) == "__dlpack__: the device of the array is not one that DLPack defines");
+    CHECK(text(misplaced_constant{}, {}) ==
+          "__dlpack__: the device of the array is not one that DLPack defines: correct the device in the adapter");
 }
 
 TEST_CASE("R43, R44: __dlpack__ asks for the event of an array only if a stream waits, and not for stream=-1") {
@@ -324,14 +331,12 @@ TEST_CASE("R50: a queued copy in a capsule that is dropped early is made before 
     auto const theirs = sim.make_stream(ferry::device_type::cuda), ours = sim.make_stream(ferry::device_type::cuda);
     auto const gate = sim.close(theirs);
     std::optional array{support::make_array(sim, ferry::device_type::cuda, theirs, {4})};
-    ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)},
-        stream{ferry::python::detail::to_number(ours)};
+    ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)}, stream{ferry::python::detail::to_number(ours)};
     ferry::python::export_arguments given;
     given.max_version = version.get();
     given.copy = Py_True;
     given.stream = stream.get();
-    std::optional<ferry::python::reference> capsule{
-        std::in_place, ferry::python::export_capsule(*array, given, sim)};
+    std::optional<ferry::python::reference> capsule{std::in_place, ferry::python::export_capsule(*array, given, sim)};
     array.reset();
     CHECK(sim.live_bytes() == 2 * 4 * 4);
     {
@@ -344,8 +349,8 @@ TEST_CASE("R50: a queued copy in a capsule that is dropped early is made before 
     CHECK(sim.live_bytes() == 0);
 }
 
-TEST_CASE_TEMPLATE("R43: the array that was waited for is exported, whatever becomes of the array meanwhile", Array, pending_array,
-                   pooled_array) {
+TEST_CASE_TEMPLATE("R43: the array that was waited for is exported, whatever becomes of the array meanwhile", Array,
+                   pending_array, pooled_array) {
     support::start_python();
     ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)};
     ferry::python::export_arguments given;

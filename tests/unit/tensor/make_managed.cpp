@@ -271,6 +271,10 @@ TEST_CASE("R4, R13: FP8, FP6, FP4 and padding raise the stamp to 1.1") {
     auto const t = make_managed(no_owner{}, padded, flags::none, version{1, 0});
     CHECK(t.stamped() == version{1, 1});
     CHECK(t.get()->flags == 4);
+    auto legacy = make_managed(no_owner{}, padded);
+    both_fail(
+        errc::flags, [&] { static_cast<void>(legacy.release_legacy()); }, [&] { return legacy.try_release_legacy(); },
+        {"R13", "max_version=(1, 0)"});
     tensor_view const packed{memory, ferry::dtype_of<ferry::int4_t>, two_by_three};
     CHECK(make_managed(no_owner{}, packed, flags::none, version{1, 0}).stamped() == version{1, 0});
 }
