@@ -87,7 +87,7 @@ template <managed_struct Raw>
         return report(r, errc::device,
                       message{"array_traits::allocate returned memory on "}
                           << name(fresh.device().type) << ":" << fresh.device().id << ", expected " << name(to.type)
-                          << ":" << to.id << ": it must fail for unsupported devices");
+                          << ":" << to.id << ": report an error for unsupported devices");
     return !std::same_as<Raw, DLManagedTensor> || check_legacy_flags(fresh.flags() & flags::subbyte_padded, r);
 }
 
