@@ -30,7 +30,7 @@ class publisher {
     /// Claims a name. Subscribers see the first frame after the first `publish`.
     ///
     /// \param name   1 to 200 bytes, such as `rig/left`; empty: no file, and subscribers need `files`
-    /// \param slots  2 to 253 shares of memory that this process can write; owned on success
+    /// \param slots  2 to 252 shares of memory that this process can write; owned on success
     /// \param how    directory, and text for readers without ferry
     /// \throws error  errc::busy: the name has a publisher; errc::argument; errc::permission: the directory is not this
     ///                user's alone; errc::out_of_memory
@@ -39,7 +39,7 @@ class publisher {
         : how_{how}, file_{name, how} {
         if (slots.size() < 2 || slots.size() > detail::most_slots)
             detail::fail(errc::argument, api,
-                         message{"expected 2 to 253 slots, got "} << std::uint64_t{slots.size()}
+                         message{"expected 2 to 252 slots, got "} << std::uint64_t{slots.size()}
                                                                   << ": pass more or fewer shares");
         std::uint32_t files = 1;  // the topic's own file is the first
         for (auto const& s : slots) {

@@ -29,7 +29,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 /// Options of a registry. An aggregate whose order of members is frozen.
 struct registry_options {
-    /// Maximum number of bytes of the published memory together.
+    /// Maximum number of bytes of the published memory together, with a control page (16 KiB) for each allocation.
     std::uint64_t most_bytes = std::numeric_limits<std::uint64_t>::max();
     /// Directory, and text for readers without ferry.
     topic_options names{};
@@ -57,7 +57,7 @@ class registry {
             detail::fail(errc::busy, api, message{file_.c_str()} << " has an owner: end it, or choose another name");
         directory_ = detail::private_directory(parent_.get(), file_.c_str(), api);
         ::unlinkat(directory_.get(), ".new", 0);
-        detail::for_each_name(directory_.get(),
+        detail::for_each_name(directory_.get(), api,
                               [&](char const* file, auto&&) { ::unlinkat(directory_.get(), file, 0); });
     }
     registry(registry const&) = delete;
@@ -83,7 +83,7 @@ class registry {
                          message{key.c_str()}
                              << ": the share is closed, or requires files: pass an open share in named segments");
         std::uint64_t bytes = 0;
-        for (auto const& m : share.descriptor().memories) bytes += m.allocation;
+        for (auto const& m : share.descriptor().memories) bytes += m.allocation + detail::page_bytes();
         if (bytes > how_.most_bytes)
             detail::fail(errc::argument, api,
                          message{key.c_str()} << " has " << bytes << " bytes, and most_bytes is " << how_.most_bytes
@@ -209,10 +209,9 @@ namespace detail {
 /// Opens the directory of a registry. Empty: it has no owner.
 [[nodiscard]] inline unique_fd registry_directory(std::string_view name, topic_options const& how, char const* api) {
     auto const parent = names_directory(how.directory, api);
-    unique_fd found{::openat(parent.get(), (file_of(name, api) + ".names").c_str(),
-                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
-    if (!found && errno != ENOENT) ipc::fail_system(api, std::string{name}.c_str());
-    return found;
+    auto const file = file_of(name, api) + ".names";
+    if (!names_file{parent.get(), api}.is_claimed(file)) return {};
+    return private_directory(parent.get(), file.c_str(), api);
 }
 
 /// Attaches an entry, again while it is replaced.
@@ -287,10 +286,12 @@ template <class BackEnd = host_back_end const&>
 /// \throws error  errc::permission: the directory is not this user's alone
 /// \throws std::bad_alloc
 [[nodiscard]] inline std::vector<std::string> entries(std::string_view registry_name, topic_options const& names = {}) {
-    auto const directory = detail::registry_directory(registry_name, names, "ferry::ipc::entries");
+    constexpr auto api = "ferry::ipc::entries";
+    auto const directory = detail::registry_directory(registry_name, names, api);
     std::vector<std::string> all;
     if (directory)
-        detail::for_each_name(directory.get(), [&](char const*, std::string name) { all.push_back(std::move(name)); });
+        detail::for_each_name(directory.get(), api,
+                              [&](char const*, std::string name) { all.push_back(std::move(name)); });
     std::ranges::sort(all);
     return all;
 }

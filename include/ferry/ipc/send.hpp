@@ -49,7 +49,11 @@ class transfer {
     static constexpr std::size_t max_files = 253;  // SCM_MAX_FD of the kernel
 
     transfer(char const* api, int socket, transfer_limits const& limits, std::source_location where)
-        : api_{api}, socket_{socket}, limits_{limits}, where_{where}, end_{deadline(limits.patience)} {
+        : api_{api},
+          socket_{socket},
+          limits_{limits},
+          where_{where},
+          end_{deadline(std::clamp<std::chrono::milliseconds>(limits.patience, {}, std::chrono::years{1}))} {
         int const domain = option(SO_DOMAIN), type = option(SO_TYPE);
         is_stream_ = type == SOCK_STREAM;
         if (domain != AF_UNIX || (!is_stream_ && type != SOCK_SEQPACKET))

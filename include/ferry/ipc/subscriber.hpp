@@ -39,9 +39,9 @@ class subscriber {
     /// \param how   directory
     /// \throws error  errc::argument: not a name; errc::permission: the directory is not this user's alone
     explicit subscriber(std::string_view name, topic_options const& how = {})
-        : name_{detail::file_of(name, api)},
-          directory_{detail::names_directory(how.directory, api)},
-          names_{directory_.get(), api} {}
+        : name_{detail::file_of(name, api)}, path_{how.directory} {
+        open_directory();
+    }
     /// Follows the publisher that has sent `publisher::files` over a socket, and no other.
     /// \param files  the received files, in order; owned on success
     /// \throws error  errc::bad_descriptor: the first is not the file of a topic
@@ -56,7 +56,8 @@ class subscriber {
     /// Returns the newest tensor that this subscriber has not returned yet, and waits for one.
     ///
     /// \param limit  longest wait
-    /// \param how    as for `attach`; default session: that of this subscriber; default files: those received
+    /// \param how    as for `attach`; default session: that of this subscriber, which may be any but that of the
+    ///               publisher, whose attaches are not counted; default files: those received
     /// \param b      back end; a `handle_back_end` for device memory
     /// \return       the frame; empty: none within `limit`
     /// \throws error  errc::bad_descriptor: the file is damaged; errors of `attach`, but for those of a publisher that
@@ -125,9 +126,8 @@ class subscriber {
     [[nodiscard]] std::optional<candidate> look() {
         if (file_ && !detail::read_at(file_.get(), detail::latest_at, &head_.latest, sizeof head_.latest))
             fail_damaged();
-        if (!file_ || slot() == detail::has_moved || slot() == detail::has_ended) open_name();
-        if (!file_) return {};
-        if (slot() >= head_.slots || head_.generation() <= seen_) return {};
+        if (!is_newer() && !has_name(file_)) open_name();
+        if (!is_newer()) return {};
         auto& d = described_[slot()];
         candidate const c{&d.from, d.files, static_cast<off_t>(sizeof head_ + std::size_t{slot()} * head_.capacity),
                           head_.generation()};
@@ -168,18 +168,29 @@ class subscriber {
         else names_.wait(arrivals_, left);
         return true;
     }
+    [[nodiscard]] bool is_newer() const noexcept { return file_ && slot() < head_.slots && head_.generation() > seen_; }
+    /// Whether a file has not been removed, and its publisher has not ended.
+    [[nodiscard]] bool has_name(unique_fd const& f) const noexcept {
+        struct stat its = {};
+        return f && ::fstat(f.get(), &its) == 0 && its.st_nlink != 0 && slot() != detail::has_moved &&
+               slot() != detail::has_ended;
+    }
+    void open_directory() {
+        directory_ = detail::names_directory(path_, api);
+        names_ = {directory_.get(), api};
+    }
     /// Opens the file that has the name now, if it is another one.
     void open_name() {
         if (name_.empty()) return;
+        struct stat folder = {};
+        if (::fstat(directory_.get(), &folder) != 0 || folder.st_nlink == 0) open_directory();
         arrivals_ = names_.arrivals();
         auto found = detail::open_own(directory_.get(), name_.c_str(), O_RDONLY, api);
         struct stat its = {}, mine = {};
         if (!found || (file_ && ::fstat(found.get(), &its) == 0 && ::fstat(file_.get(), &mine) == 0 &&
                        its.st_ino == mine.st_ino && its.st_dev == mine.st_dev))
             return;
-        if (!open(std::move(found)))
-            detail::fail(errc::bad_descriptor, api,
-                         message{name_.c_str()} << " is not the file of a topic: remove it, or choose another name");
+        if (!open(std::move(found))) detail::fail_other(name_, api);
     }
     [[nodiscard]] bool open(unique_fd file) {
         detail::topic_head head;
@@ -199,7 +210,7 @@ class subscriber {
     }
     [[nodiscard]] unsigned slot() const noexcept { return head_.slot(); }
 
-    std::string name_{};
+    std::string name_{}, path_{};
     unique_fd directory_{};
     detail::names_file names_{};
     session session_{};
@@ -218,10 +229,12 @@ class subscriber {
 /// \throws error  errc::permission: the directory is not this user's alone
 /// \throws std::bad_alloc
 [[nodiscard]] inline std::vector<std::string> topics(topic_options const& how = {}) {
-    auto const directory = detail::names_directory(how.directory, "ferry::ipc::topics");
+    constexpr auto api = "ferry::ipc::topics";
+    auto const directory = detail::names_directory(how.directory, api);
     std::vector<std::string> names;
-    detail::for_each_name(directory.get(), [&](char const* file, std::string name) {
+    detail::for_each_name(directory.get(), api, [&](char const* file, std::string name) {
         unique_fd const f{::openat(directory.get(), file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        if (!f && (errno == EMFILE || errno == ENFILE)) ipc::fail_system(api, file);
         if (f && detail::is_locked(f.get(), detail::owner_byte)) names.push_back(std::move(name));
     });
     std::ranges::sort(names);

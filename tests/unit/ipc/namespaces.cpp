@@ -173,7 +173,7 @@ TEST_CASE("an importer with another /dev/shm gets an error that says so" * docte
         });
     };
     CHECK(attach_in(false, "") == 2);
-    CHECK(attach_in(true, " is in another /dev/shm: let both containers use one (docker run --ipc)") ==
+    CHECK(attach_in(true, " is in another /dev/shm: use one for both containers (docker run --ipc)") ==
           100 + static_cast<int>(ferry::errc::unsupported_platform));
     s.close();
     CHECK(attach_in(false, "its exporter has closed it") == 100 + static_cast<int>(ferry::errc::exporter_gone));

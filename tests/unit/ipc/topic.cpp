@@ -21,6 +21,8 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -262,8 +264,8 @@ TEST_CASE("topic: names of topics") {
     ipc::publisher a{std::string(200, 'a'), slots(2), here}, b{"rig/left", slots(2), here},
         c{"a/../up", slots(2), here};
     CHECK(ipc::topics(here) == std::vector<std::string>{"a/../up", std::string(200, 'a'), "rig/left"});
-    fails(errc::argument, [&] { ipc::publisher("one", slots(1), here); }, {"expected 2 to 253 slots, got 1"});
-    fails(errc::argument, [&] { ipc::publisher("many", slots(254), here); }, {"got 254"});
+    fails(errc::argument, [&] { ipc::publisher("one", slots(1), here); }, {"expected 2 to 252 slots, got 1"});
+    fails(errc::argument, [&] { ipc::publisher("many", slots(253), here); }, {"got 253"});
 }
 
 TEST_CASE("topic: the directory is this user's alone") {
@@ -328,6 +330,9 @@ TEST_CASE("topic: a subscriber refuses a damaged file, and a shortened one is no
     SUBCASE("another magic number") {
         damage(std::uint64_t{1}, 0);
         fails(errc::bad_descriptor, next, {"camera", "not the file of a topic"});
+        std::ofstream{here.path() + "/notes"} << "notes of another program";
+        fails(errc::bad_descriptor, [&] { ipc::publisher{"notes", slots(2), here}; }, {"notes"});
+        CHECK(support::contents(here.path() + "/notes") == "notes of another program");
     }
     SUBCASE("more slots than a topic has") {
         damage(std::uint32_t{1000}, 8);
@@ -433,6 +438,31 @@ TEST_CASE("topic: a publisher without a name sends its files, and its slots need
     fails(errc::argument, [&] { camera.replace(slot, support::slot(&s)); }, {"no file"});
     camera.withdraw();  // no effect
     CHECK(publish(camera) == 6);
+}
+
+TEST_CASE("topic: a subscriber whose file was removed follows the next publisher, also in a new directory") {
+    own_directory const here;
+    ipc::subscriber left{"camera", here};
+    support::process first{[&](support::talk const& t) {
+        ipc::publisher camera{"camera", slots(2), here};
+        publish(camera);
+        t.say();
+        return static_cast<int>(t.hear());
+    }};
+    CHECK(first.hear() == '.');
+    CHECK(left.next(patience)->generation == 1);
+    first.kill(SIGKILL);
+    CHECK(first.wait() == -SIGKILL);
+    SUBCASE("the file") { REQUIRE(::unlink((here.path() + "/camera").c_str()) == 0); }
+    SUBCASE("the directory") {
+        std::filesystem::remove_all(here.path());
+        REQUIRE(::mkdir(here.path().c_str(), 0700) == 0);
+    }
+    ipc::publisher camera{"camera", slots(2), here};
+    CHECK(publish(camera) == 1);
+    auto const f = left.next(patience);
+    REQUIRE(f);
+    CHECK(is_whole(f->value, 1));
 }
 
 TEST_CASE("topic: what another process of the same user does delays or falsifies frames, and ends no process") {

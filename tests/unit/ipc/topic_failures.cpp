@@ -6,6 +6,7 @@
 #include <support/allocation_failure.hpp>
 #include <support/ipc.hpp>
 #include <support/process.hpp>
+#include <support/split_columns.hpp>
 #include <support/topic.hpp>
 
 #include <doctest/doctest.h>
@@ -280,6 +281,39 @@ TEST_CASE("topic: a frame is whole, whatever the publisher does between two read
     }
     watched_read = 0;
     CHECK(frames > 3);
+}
+
+TEST_CASE("topic: a frame is whole, also if the file grows between two reads of it") {
+    own_directory const here;
+    int frames = 0;
+    bool was_watched = true;
+    for (int at = 1; was_watched; ++at) {
+        was_watched = false;
+        ipc::publisher camera{"camera", support::slots(3), here};
+        ipc::subscriber left{"camera", here};
+        for (int i = 0; i < 3; ++i) {
+            support::publish(camera);
+            CHECK(left.next(support::patience));
+        }
+        support::publish(camera);
+        at_watched_read = [&] {
+            watched_read = 0, was_watched = true;
+            auto const slot = camera.begin();
+            if (!slot) return;
+            camera.replace(*slot, ipc::share(support::wide_table(20)));
+            camera.publish(*slot);
+            support::publish(camera);
+            if (auto const taken = camera.begin(); taken && taken != slot) support::fill(camera[*taken], 0);
+        };
+        reads = 0, watched_read = at;
+        CAPTURE(at);
+        auto const f = left.next(0ms);
+        watched_read = 0;
+        if (!f) continue;
+        CHECK(support::is_whole(f->value, f->generation));
+        ++frames;
+    }
+    CHECK(frames > 0);
 }
 
 TEST_CASE("topic: killed before any system call, a publisher leaves whole frames, and a name for the next") {

@@ -41,8 +41,11 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 /// Opens the directory of names: `chosen`, otherwise $XDG_RUNTIME_DIR/ferry, otherwise /dev/shm/ferry-<uid>.
 [[nodiscard]] inline unique_fd names_directory(std::string const& chosen, char const* api) {
     if (!chosen.empty()) return private_directory(AT_FDCWD, chosen.c_str(), api);
+    // Of this user: not in a program that another user has started with the same environment.
     char const* const run = std::getenv("XDG_RUNTIME_DIR");
-    if (run != nullptr && *run == '/') return private_directory(AT_FDCWD, (std::string{run} + "/ferry").c_str(), api);
+    struct stat its = {};
+    if (run != nullptr && *run == '/' && ::stat(run, &its) == 0 && its.st_uid == ::geteuid())
+        return private_directory(AT_FDCWD, (std::string{run} + "/ferry").c_str(), api);
     return private_directory(AT_FDCWD, (message{"/dev/shm/ferry-"} << std::uint64_t{::geteuid()}).c_str(), api);
 }
 
@@ -62,11 +65,12 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// Calls `f(file, name)` for each file of a directory that has a name.
 template <class F>
-void for_each_name(int directory, F f) {
-    int const own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    std::unique_ptr<DIR, int (*)(DIR*)> const all{own >= 0 ? ::fdopendir(own) : nullptr, ::closedir};
-    if (!all && own >= 0) ::close(own);
-    while (dirent const* const e = all ? ::readdir(all.get()) : nullptr) {
+void for_each_name(int directory, char const* api, F f) {
+    unique_fd own{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    std::unique_ptr<DIR, int (*)(DIR*)> const all{own ? ::fdopendir(own.get()) : nullptr, ::closedir};
+    if (!all) ipc::fail_system(api, "fdopendir");
+    static_cast<void>(own.release());
+    while (dirent const* const e = ::readdir(all.get())) {
         if (e->d_name[0] == '.') continue;
         std::string name{e->d_name};
         std::ranges::replace(name, '!', '/');
@@ -130,10 +134,9 @@ class names_file {
         arrivals_ = {file_.get(), 0, api};
     }
     /// Claims a name until this object ends, and after it while a forked child has its file. \return  false: owned
-    [[nodiscard]] bool claim(std::string_view file) const noexcept {
-        std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-        for (char const c : file) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-        return lock(file_.get(), F_WRLCK, share_byte(hash));
+    [[nodiscard]] bool claim(std::string_view file) const noexcept { return lock(file_.get(), F_WRLCK, byte_of(file)); }
+    [[nodiscard]] bool is_claimed(std::string_view file) const noexcept {
+        return is_locked(file_.get(), byte_of(file));
     }
     /// Wakes the subscribers that wait for a name.
     void announce() const noexcept {
@@ -151,6 +154,11 @@ class names_file {
     }
 
    private:
+    [[nodiscard]] static off_t byte_of(std::string_view file) noexcept {
+        std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+        for (char const c : file) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+        return share_byte(hash);
+    }
     unique_fd file_;
     futex_word arrivals_;
 };

@@ -46,7 +46,7 @@ struct topic_record {
 static_assert(sizeof(topic_head) == 64 && sizeof(topic_record) == 32);
 
 inline constexpr off_t latest_at = offsetof(topic_head, latest);
-inline constexpr std::size_t most_slots = 253;
+inline constexpr std::size_t most_slots = 252;  // with the topic's own file, as many files as a message has
 /// Most bytes of a descriptor, so that a damaged file does not make a reader allocate more.
 inline constexpr std::size_t most_descriptor = std::size_t{64} << 20;
 /// Slot numbers of `latest`: the publisher has ended; another file has the name; nothing is published.
@@ -64,6 +64,11 @@ inline void write_at(int file, off_t at, void const* from, std::size_t bytes, ch
         if (n <= 0) ipc::fail_system(api, "pwrite", n < 0 ? errno : ENOSPC);
         p += n, at += n, bytes -= static_cast<std::size_t>(n);
     }
+}
+
+[[noreturn]] FERRY_COLD inline void fail_other(std::string const& name, char const* api) {
+    fail(errc::bad_descriptor, api,
+         message{name.c_str()} << " is not the file of a topic: remove it, or choose another name");
 }
 
 /// A slot of a publisher, and what its record has to be.
@@ -128,6 +133,9 @@ class topic_writer {
         std::swap(file_, fresh.file_);
         std::swap(handout_, fresh.handout_);
         std::swap(bell_, fresh.bell_);
+        // Subscribers of the former file must not take its records for those of slots that are written from now on.
+        if (fresh.file_)
+            static_cast<void>(::ftruncate(fresh.file_.get(), sizeof(topic_head)));  // mutant: ipc_topic_grown
         leave(fresh.file_ ? fresh.file_ : old, has_moved);
         if (!name_.empty()) names_.announce();
     }
@@ -192,8 +200,8 @@ class topic_writer {
     [[nodiscard]] unique_fd adopt(int directory) {
         auto old = open_own(directory, name_.c_str(), O_RDWR, api);
         topic_head head;
-        bool const is_known = old && read_at(old.get(), 0, &head, sizeof head) && head.magic == head.the_magic &&
-                              head.generation() < std::uint64_t{1} << 54;
+        if (old && (!read_at(old.get(), 0, &head, sizeof head) || head.magic != head.the_magic)) fail_other(name_, api);
+        bool const is_known = old && head.generation() < std::uint64_t{1} << 54;
         generation_ = is_known ? head.generation() : 0;
         stream_ = is_known ? head.stream : fresh_id(api, std::source_location::current());
         return old;
