@@ -105,7 +105,8 @@ class shared {
     ///
     /// A session has one mapping for all its attaches. The tensors of more than 224 mappings are counted as one for
     /// each further mapping, and as at least one beyond 448. A child that is forked while a process has a tensor in
-    /// host memory counts until it ends; one that is forked with a mapping keeps the tensors of a killed parent counted.
+    /// host memory counts until it ends; one that is forked with a mapping keeps the tensors of a killed parent
+    /// counted.
     [[nodiscard]] std::uint64_t readers() const noexcept {
         std::uint64_t most = 0;
         for_each_part([&](auto& part) { most = std::max(most, part.control().readers(part.locks())); });
