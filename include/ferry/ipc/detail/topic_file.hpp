@@ -178,7 +178,10 @@ class topic_writer {
     /// An empty file of the size for these slots.
     topic_writer(topic_writer const& of, std::vector<topic_slot> const& slots)
         : generation_{of.generation_}, stream_{of.stream_} {
-        for (auto const& s : slots) capacity_ = std::max(capacity_, (sizeof s.record + s.bytes.size() + 7) / 8 * 8);
+        // With room for the digits of names, so that other memory of the same shape does not need a larger file.
+        constexpr std::size_t spare = 128;
+        for (auto const& s : slots)
+            capacity_ = std::max(capacity_, (sizeof s.record + s.bytes.size() + spare + 7) / 8 * 8);
         file_ = unique_fd{of.has_name() ? ::openat(of.directory_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
                                         : ::memfd_create("ferry-topic", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
         if (!file_ || ::fchmod(file_.get(), 0600) != 0)
