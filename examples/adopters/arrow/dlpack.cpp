@@ -156,7 +156,8 @@ class imported_buffer final : public MutableBuffer {
    public:
     imported_buffer(ferry::managed_tensor tensor, void const* data, std::int64_t bytes)
         : MutableBuffer{const_cast<std::uint8_t*>(static_cast<std::uint8_t const*>(data)), bytes}, tensor_{std::move(tensor)} {
-        is_mutable_ = tensor_.view().is_writable();
+        auto const view = tensor_.try_view();
+        is_mutable_ = view.has_value() && view->is_writable();
     }
 
    private:
