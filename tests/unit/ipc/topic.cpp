@@ -180,10 +180,12 @@ TEST_CASE("topic: a publisher that has withdrawn its name continues in its file,
 TEST_CASE("topic: a file beyond the limit of the size of files is an error") {
     own_directory const here;
     auto mine = slots(2);
+    ipc::topic_options how = here;
+    how.text = [](ferry::wire::descriptor const&) { return std::string(1 << 20, ' '); };
     support::process other{[&](support::talk const&) {
-        rlimit const none = {64, 64};
-        if (::setrlimit(RLIMIT_FSIZE, &none) != 0) return 1;
-        bool const is_told = code_of([&] { ipc::publisher{"camera", std::move(mine), here}; }) == errc::out_of_memory;
+        rlimit const small = {1 << 20, 1 << 20};
+        if (::setrlimit(RLIMIT_FSIZE, &small) != 0) return 1;
+        bool const is_told = code_of([&] { ipc::publisher{"camera", std::move(mine), how}; }) == errc::out_of_memory;
         return is_told ? 0 : 2;
     }};
     CHECK(other.wait() == 0);
