@@ -223,7 +223,8 @@ void use(ferry::column const& c, bool is_whole) {
 /// Whether two compact columns have the same structure and bytes.
 bool is_same(ferry::detail::column_node const& a, ferry::detail::column_node const& b) {
     auto const same = [](ferry::column_buffer const& x, ferry::column_buffer const& y) {
-        return x.bytes == y.bytes && (x.bytes <= 0 || std::memcmp(x.data, y.data, static_cast<std::size_t>(x.bytes)) == 0);
+        return x.bytes == y.bytes &&
+               (x.bytes <= 0 || std::memcmp(x.data, y.data, static_cast<std::size_t>(x.bytes)) == 0);
     };
     return a.format == b.format && a.length == b.length && a.offset == b.offset &&
            std::ranges::equal(a.buffers, b.buffers, same) && std::ranges::equal(a.children, b.children, is_same) &&
