@@ -692,12 +692,14 @@ TEST_CASE("attached memory of a device whose share is closed is copied with the 
     sim_system sim{gpu};
     sim_shareable b{sim};
     auto const stream = sim.make_stream(device_type::cuda);
-    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.ready_on = stream}, b);
+    session own;
+    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.session = &own, .ready_on = stream}, b);
     child.talk().send(s.descriptor());
     child.talk().hear('a');
-    s.close();
+    s = {};
     child.talk().tell('c');
     CHECK(child.finish() == 0);
+    CHECK(own.collect(support::patience) == 0);
 }
 
 TEST_CASE("a mapping is found by its handle as well: a forged one is not taken for the memory of the exporter") {
