@@ -24,7 +24,8 @@ def compile_headers(headers, *more):
 def is_stopped(header):
     """Whether the header states the requirement; None if it needs a library that is not installed."""
     done = compile_headers([header], "-E", "-o/dev/null")
-    errors = [line for line in done.stderr.splitlines() if "#error" in line and "error:" in line]
+    # Clang does not repeat the directive in the line of the error.
+    errors = [line for line in done.stderr.splitlines() if "error:" in line and ("#error" in line or TEXT in line)]
     if any(TEXT in line for line in errors):
         if len(errors) != 1:
             sys.exit(f"{header}: more than one #error\n{done.stderr}")

@@ -1,6 +1,7 @@
 // ferry: the result of one check of the conformance kit.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/error.hpp>
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // ferry: storage for one array, overwritten when the array is destroyed, so that dangling references are detected.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/config.hpp>
 
 #include <cstddef>
