@@ -288,7 +288,7 @@ TEST_CASE("topic: the directory is this user's alone") {
     REQUIRE(::close(::open(at("file").c_str(), O_CREAT | O_WRONLY, 0600)) == 0);
     is_refused(at("file"));
     REQUIRE(::mkdir(at("theirs").c_str(), 0700) == 0);
-    if (::chown(at("theirs").c_str(), 65534, 65534) == 0) is_refused(at("theirs"));  // a user who may
+    if (::chown(at("theirs").c_str(), 65534, 65534) == 0) is_refused(at("theirs"));  // with CAP_CHOWN
     fails(errc::exporter_gone, [&] { ipc::subscriber("camera", ipc::topic_options{.directory = at("no/such")}); });
 }
 
