@@ -112,8 +112,15 @@ TEST_CASE("a wait for an event that returns an error is the error of the exchang
 TEST_CASE("copy fails with the error of each operation that a back end returns") {
     world w;
     auto const from = w.tensor(), to = w.tensor();
-    w.each_fails("copy wait", [&] { return ferry::copy(to.view(), from.view(), w.b, w.theirs); });
-    w.each_fails("copy wait", [&] { return ferry::try_copy(to.view(), from.view(), w.b, w.theirs); });
+    auto const when_idle = [&] { w.sim.wait(w.theirs); };  // what was queued before writes the destination
+    w.each_fails("copy wait", [&] {
+        when_idle();
+        return ferry::copy(to.view(), from.view(), w.b, w.theirs);
+    });
+    w.each_fails("copy wait", [&] {
+        when_idle();
+        return ferry::try_copy(to.view(), from.view(), w.b, w.theirs);
+    });
 }
 
 TEST_CASE("a back end that forwards to another one returns its errors") {
