@@ -1,12 +1,12 @@
 // The pack kernels, run on the host: their reads and writes are checked first.
 #include <fake_cuda/state.hpp>
 
-#include <ferry/cuda/detail/pack_job.hpp>
+#include <ferry/cuda/detail/pack/job.hpp>
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"  // written for nvcc
-#include <ferry/cuda/detail/pack_kernels.cuh>
+#include <ferry/cuda/detail/pack/kernels.cuh>
 #pragma GCC diagnostic pop
-#include <ferry/cuda/detail/pack_ptx.hpp>
+#include <ferry/cuda/detail/pack/ptx.hpp>
 
 #include <algorithm>
 #include <cstdint>

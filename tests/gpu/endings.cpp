@@ -1,5 +1,5 @@
 // ferry after an error, a device reset, a lost context, and the shutdown of CUDA.
-#include <ferry/cuda/allocation.hpp>
+#include <ferry/cuda/ipc/allocation.hpp>
 #include <ferry/cuda/pack.hpp>
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>

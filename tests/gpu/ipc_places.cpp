@@ -1,9 +1,9 @@
 // The memory and the GPU of a handle: ordinals that differ between processes, virtual memory, other allocations in a
 // block, and one allocation that is opened several times.
 #include <ferry/cuda/copier.hpp>
-#include <ferry/cuda/device_uuid.hpp>
-#include <ferry/cuda/driver.hpp>
+#include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/ipc.hpp>
+#include <ferry/cuda/ipc/device_uuid.hpp>
 #include <ferry/cuda/pack.hpp>
 #include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/share.hpp>

@@ -1,10 +1,10 @@
 // Memory that comes and goes in the order of streams, and results that are waited for: each wait has a mutant
 // (tests/mutants/cuda.toml). Memory that is free too early shows when others get it while its stream is closed.
 #include <ferry/cuda/copier.hpp>
+#include <ferry/cuda/detail/memory/temporary.hpp>
 #include <ferry/cuda/pending.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/reaper.hpp>
-#include <ferry/cuda/temporary.hpp>
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
 

@@ -55,6 +55,16 @@ NAMESPACE = re.compile(r"^\s*namespace ferry\b(?! *=)(.*)")
 OPERATIONS = re.compile(r"#define FERRY_OPTIONAL_OPERATIONS\(X\)(.*?[^\\])\n", re.DOTALL)
 REQUIRED = {"reaches", "allocate", "copy", "order", "wait"}
 ON_BACK_END = re.compile(r"requires\((?:B|BackEnd)& b\b[^{]*\{(.*?)(?:\n *\}|\}$)", re.DOTALL | re.MULTILINE)
+# Headers that declare only names of namespaces `detail`, and are not yet in a folder `detail`.
+ONLY_DETAIL = {
+    "base/checked.hpp",
+    "column/to.hpp",
+    *(f"conformance/{name}.hpp" for name in ("copies", "exports", "failures", "handshake", "imports", "metadata")),
+    "ipc/lock.hpp",
+    *(f"python/{name}.hpp" for name in ("array_interface", "arrow_capsule", "back_end", "column_array_interface", "published")),
+}
+OPENS_NAMESPACE = re.compile(r"\bnamespace\b[^;={]*\{")
+NO_CODE = re.compile(r"""//.*|R"(\w*)\((?s:.*?)\)\1"|"(\\.|[^"\\])*"|\b'.|'(\\.|[^'\\])+'|^\s*#(?!\s*define FERRY).*""", re.MULTILINE)
 LONG, TOO_LONG = 150, 300
 WIDE = 120  # columns, as .clang-format has it; messages are not broken
 
@@ -123,6 +133,20 @@ def check_header(path, text):
             yield f"{path}:{number}: {problem}"
 
 
+def declares_public(text):
+    """Whether a header declares a name outside of namespaces `detail`, or opens no namespace: it includes others or defines macros."""
+    rest = NO_CODE.sub("", text)
+    if not OPENS_NAMESPACE.search(rest):
+        return True
+    while found := re.search(r"\bnamespace\b[^;={]*\bdetail\b[^;={]*\{", rest):
+        end, depth = found.end(), 1
+        while depth and end < len(rest):
+            depth += {"{": 1, "}": -1}.get(rest[end], 0)
+            end += 1
+        rest = rest[: found.start()] + rest[end:]
+    return re.search(r"\w", OPENS_NAMESPACE.sub("", rest)) is not None
+
+
 def cycles(graph):
     done, open_ = set(), []
 
@@ -161,6 +185,8 @@ def check_tree(include):
         graph[path] = [target.removeprefix("ferry/") for target in found if target.startswith("ferry/")]
         if not graph[path] and path not in {"version.hpp", "config.hpp"} and "// length: generated" not in text:
             problems.append(f"{path}: without <ferry/config.hpp>, which says first what compiler is too old")
+        if "detail" not in path.split("/") and declares_public(text) == (path in ONLY_DETAIL):
+            problems.append(f"{path}: " + ("remove it from ONLY_DETAIL" if path in ONLY_DETAIL else "declares only names of detail: move it to detail/"))
         for target in graph[path]:
             if not (root / target).is_file():
                 problems.append(f"{path}: includes <ferry/{target}>, which does not exist")
@@ -200,12 +226,17 @@ PLANTED = {
     "a new operation": ("base/a.hpp", "concept c = requires(B& b, int n) {\n    { b.fly(n) } -> x;\n};", "operation fly"),
     "another one": ("base/a.hpp", "requires requires(BackEnd& b) { b.fly(1); }", "operation fly"),
     "a wide line": ("base/a.hpp", "// " + "x" * WIDE, "columns; "),
+    "internals among public headers": (
+        "base/a.hpp", "namespace ferry::inline FERRY_ABI_NAMESPACE {\nnamespace detail {\nstruct a {};\n}\n}", "declares only names of detail"
+    ),
+    "a folder's own detail": ("cuda/a.hpp", "namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {\nstruct a {};\n}", "only names of detail"),
     "a cycle": ("base/a.hpp", "#include <ferry/base/a.hpp>", "a cycle: base/a.hpp -> base/a.hpp"),
 }
 ALLOWED = {
     "base/a.hpp": "#include <ferry/config.hpp>\n#include <atomic> // reference counts cross threads",
     "ipc/a.hpp": "#include <ferry/config.hpp>\n#include <unistd.h>",
-    "base/b.hpp": "#include <ferry/config.hpp>\nnamespace ferry::inline FERRY_ABI_NAMESPACE::detail {\nusing namespace ferry::wire;",
+    "base/detail/b.hpp": "#include <ferry/config.hpp>\nnamespace ferry::inline FERRY_ABI_NAMESPACE::detail {\nusing namespace ferry::wire;",
+    "base/d.hpp": "#include <ferry/config.hpp>\nnamespace ferry::inline FERRY_ABI_NAMESPACE {\nnamespace detail {\nvoid f();\n}\nvoid g();\n}",
     "base/c.hpp": "#include <ferry/config.hpp>\n#if FERRY_HAS_GNU\n[[gnu::cold]]\n#endif",
     "config.hpp": "#if defined(__GNUC__)\n#endif\n#define FERRY_X 1",
     "python/cuda_a.hpp": "#include <ferry/cuda/b.hpp>",

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
-#include <ferry/cuda/allocation.hpp>
-#include <ferry/cuda/ipc_memory.hpp>
+#include <ferry/cuda/ipc/allocation.hpp>
+#include <ferry/cuda/ipc/memory.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>

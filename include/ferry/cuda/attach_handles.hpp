@@ -4,8 +4,8 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/cuda/allocation.hpp>
-#include <ferry/cuda/ipc_memory.hpp>
+#include <ferry/cuda/ipc/allocation.hpp>
+#include <ferry/cuda/ipc/memory.hpp>
 #include <ferry/ipc/detail/column_nodes.hpp>
 #include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>

@@ -1,7 +1,7 @@
 // ferry: copies many scattered pieces in one call to cudaMemcpyBatchAsync.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
-#include <ferry/cuda/pieces.hpp>
+#include <ferry/cuda/detail/copies/pieces.hpp>
 #include <ferry/space/copy_plan.hpp>
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // ferry: makes a device current for a scope.
 #pragma once
 
-#include <ferry/cuda/driver.hpp>
+#include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/error.hpp>
 
 #include <cstdint>

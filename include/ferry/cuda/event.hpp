@@ -1,7 +1,7 @@
 // ferry: CUDA events.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/error.hpp>
 
 #include <utility>

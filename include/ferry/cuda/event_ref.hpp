@@ -5,7 +5,7 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/stream.hpp>

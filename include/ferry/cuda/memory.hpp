@@ -3,10 +3,10 @@
 
 #include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/memory/release.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
-#include <ferry/cuda/release.hpp>
 #include <ferry/cuda/space.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/memory_space.hpp>

@@ -1,12 +1,12 @@
 // ferry: ordering between CUDA streams, and host waits for a stream (R43).
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/driver.hpp>
+#include <ferry/cuda/detail/events/thread_event.hpp>
 #include <ferry/cuda/detail/toolkit.hpp>
-#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/stream.hpp>
-#include <ferry/cuda/thread_event.hpp>
 
 #include <cstddef>
 #include <vector>

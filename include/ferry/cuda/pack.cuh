@@ -1,8 +1,8 @@
 // ferry: strided copies with kernels that nvcc compiles into the program. Requires nvcc.
 #pragma once
 
-#include <ferry/cuda/detail/pack_global.cuh>
-#include <ferry/cuda/detail/pack_launch.hpp>
+#include <ferry/cuda/detail/pack/global.cuh>
+#include <ferry/cuda/detail/pack/launch.hpp>
 #include <ferry/cuda/pack.hpp>
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // ferry: strided copies with kernels that are embedded as PTX. Does not need nvcc.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
-#include <ferry/cuda/detail/pack_launch.hpp>
-#include <ferry/cuda/detail/pack_ptx.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/pack/launch.hpp>
+#include <ferry/cuda/detail/pack/ptx.hpp>
 #include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/piece.hpp>

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/detail/driver.hpp>
+#include <ferry/cuda/detail/events/idle_events.hpp>
+#include <ferry/cuda/detail/events/thread_event.hpp>
 #include <ferry/cuda/device_guard.hpp>
-#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
-#include <ferry/cuda/idle_events.hpp>
 #include <ferry/cuda/stream.hpp>
-#include <ferry/cuda/thread_event.hpp>
 
 #include <cstdint>
 #include <utility>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/space/memory_space.hpp>

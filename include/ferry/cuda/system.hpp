@@ -4,16 +4,16 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/copies/transfer.hpp>
+#include <ferry/cuda/detail/events/drain.hpp>
+#include <ferry/cuda/detail/peers.hpp>
 #include <ferry/cuda/device_guard.hpp>
-#include <ferry/cuda/drain.hpp>
 #include <ferry/cuda/facts.hpp>
 #include <ferry/cuda/memory.hpp>
 #include <ferry/cuda/order.hpp>
-#include <ferry/cuda/peers.hpp>
 #include <ferry/cuda/queued_mark.hpp>
 #include <ferry/cuda/stream.hpp>
-#include <ferry/cuda/transfer.hpp>
 #include <ferry/space/back_end.hpp>
 
 #include <cstddef>

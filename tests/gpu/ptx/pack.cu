@@ -1,6 +1,6 @@
 // The kernels of ferry/cuda/pack.hpp for one word size: FERRY_PACK_WORD is 1, 2, 4, 8 or 16, 0 for bits, or not there
 // for scattered pieces.
-#include <ferry/cuda/detail/pack_global.cuh>
+#include <ferry/cuda/detail/pack/global.cuh>
 
 namespace pack = ferry::cuda::detail;
 

@@ -1,6 +1,6 @@
 // The threads of the pack kernels, run in sequence on the host, without a device.
-#include <ferry/cuda/detail/pack_job.hpp>
-#include <ferry/cuda/detail/pack_kernels.cuh>
+#include <ferry/cuda/detail/pack/job.hpp>
+#include <ferry/cuda/detail/pack/kernels.cuh>
 #include <ferry/space/host_copy.hpp>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // The method of a CUDA copy: a table, tested without a device. Needs the headers of the CUDA Toolkit.
 #if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/choose.hpp>
-#include <ferry/cuda/strided.hpp>
+#include <ferry/cuda/detail/copies/strided.hpp>
 #include <ferry/space/host_copy.hpp>
 
 #include <doctest/doctest.h>

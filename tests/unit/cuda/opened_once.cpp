@@ -1,4 +1,4 @@
-#include <ferry/cuda/detail/opened_once.hpp>
+#include <ferry/cuda/detail/ipc/opened_once.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // Staged transfers over a simulated link: every byte once, in any order in which lanes take chunks. Needs the
 // toolkit's headers.
 #if __has_include(<cuda_runtime_api.h>)
+#include <ferry/cuda/detail/copies/non_temporal.hpp>
+#include <ferry/cuda/detail/copies/staged.hpp>
 #include <ferry/cuda/huge_pages.hpp>
-#include <ferry/cuda/non_temporal.hpp>
-#include <ferry/cuda/staged.hpp>
 
 #include <doctest/doctest.h>
 

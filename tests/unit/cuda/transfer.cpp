@@ -1,6 +1,6 @@
 // Conversion of a plan to copies of the CUDA runtime; memcpy performs the copies here.
 #if __has_include(<cuda_runtime_api.h>)
-#include <ferry/cuda/transfer.hpp>
+#include <ferry/cuda/detail/copies/transfer.hpp>
 
 #include <doctest/doctest.h>
 

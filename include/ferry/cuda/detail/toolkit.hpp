@@ -2,7 +2,7 @@
 // lack.
 #pragma once
 
-#include <ferry/cuda/driver.hpp>
+#include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/error.hpp>
 
 #include <cstddef>

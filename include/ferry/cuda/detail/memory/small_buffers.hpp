@@ -3,7 +3,7 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/cuda/choose.hpp>
-#include <ferry/cuda/slots.hpp>
+#include <ferry/cuda/detail/memory/slots.hpp>
 
 #include <cstddef>
 

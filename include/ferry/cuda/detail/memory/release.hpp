@@ -1,7 +1,7 @@
 // ferry: frees stream-ordered device memory, on any thread, at any time.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 

@@ -1,7 +1,7 @@
 // ferry: selects the kernel for a plan and its arguments. A pure function, without a device.
 #pragma once
 
-#include <ferry/cuda/detail/pack_arguments.hpp>
+#include <ferry/cuda/detail/pack/arguments.hpp>
 #include <ferry/space/copy_plan.hpp>
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // ferry: detects streams that are being captured, and keeps ferry's own calls out of the graph.
 #pragma once
 
+#include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/detail/toolkit.hpp>
-#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/cuda/choose.hpp>
-#include <ferry/cuda/non_temporal.hpp>
+#include <ferry/cuda/detail/copies/non_temporal.hpp>
 
 #include <algorithm>
 #include <atomic>

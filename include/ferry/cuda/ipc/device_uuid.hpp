@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
-#include <ferry/cuda/driver.hpp>
+#include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/error.hpp>
 
 #include <array>

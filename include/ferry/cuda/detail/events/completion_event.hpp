@@ -2,11 +2,11 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
-#include <ferry/cuda/ipc_event.hpp>
-#include <ferry/cuda/ipc_memory.hpp>
+#include <ferry/cuda/ipc/event.hpp>
+#include <ferry/cuda/ipc/memory.hpp>
 #include <ferry/cuda/order.hpp>
 #include <ferry/cuda/stream.hpp>
 

@@ -1,10 +1,10 @@
 // ferry: one event for each thread and device, for ordering streams.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
-#include <ferry/cuda/driver.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/driver.hpp>
+#include <ferry/cuda/detail/events/idle_events.hpp>
 #include <ferry/cuda/error.hpp>
-#include <ferry/cuda/idle_events.hpp>
 #include <ferry/cuda/stream.hpp>
 
 #include <array>

@@ -1,7 +1,7 @@
 // ferry: the density of a strided plan, and its division into slabs.
 #pragma once
 
-#include <ferry/cuda/transfer.hpp>
+#include <ferry/cuda/detail/copies/transfer.hpp>
 #include <ferry/space/copy_plan.hpp>
 
 #include <algorithm>

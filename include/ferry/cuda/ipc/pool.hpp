@@ -2,13 +2,13 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
-#include <ferry/cuda/allocation.hpp>
-#include <ferry/cuda/capture.hpp>
-#include <ferry/cuda/detail/opened_once.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/driver.hpp>
+#include <ferry/cuda/detail/ipc/opened_once.hpp>
 #include <ferry/cuda/device_guard.hpp>
-#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
-#include <ferry/cuda/ipc_memory.hpp>
+#include <ferry/cuda/ipc/allocation.hpp>
+#include <ferry/cuda/ipc/memory.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/stream.hpp>
 

@@ -1,11 +1,11 @@
 // ferry: the host threads of a copier, each with its streams, slots and events.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/copies/staged.hpp>
+#include <ferry/cuda/detail/memory/slots.hpp>
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/huge_pages.hpp>
-#include <ferry/cuda/slots.hpp>
-#include <ferry/cuda/staged.hpp>
 #include <ferry/cuda/stream.hpp>
 
 #include <condition_variable>

@@ -2,7 +2,7 @@
 // code of a thread is __host__ __device__, so that tests run it without a device.
 #pragma once
 
-#include <ferry/cuda/detail/pack_arguments.hpp>
+#include <ferry/cuda/detail/pack/arguments.hpp>
 
 #include <cstddef>
 #include <cstdint>

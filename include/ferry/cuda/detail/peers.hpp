@@ -3,9 +3,9 @@
 
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/device_guard.hpp>
-#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/facts.hpp>
 

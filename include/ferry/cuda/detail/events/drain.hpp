@@ -1,7 +1,7 @@
 // ferry: waits for queued work before its memory is freed.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/error.hpp>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {

@@ -1,7 +1,7 @@
 // ferry: device memory for the duration of one copy.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/pool.hpp>
 

@@ -1,12 +1,12 @@
 // ferry: interprocess events.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/device_guard.hpp>
-#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
-#include <ferry/cuda/ipc_memory.hpp>
+#include <ferry/cuda/ipc/memory.hpp>
 
 #include <algorithm>
 #include <cstddef>

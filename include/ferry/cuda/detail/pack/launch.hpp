@@ -3,12 +3,12 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
-#include <ferry/cuda/capture.hpp>
-#include <ferry/cuda/detail/pack_job.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/pack/job.hpp>
+#include <ferry/cuda/detail/peers.hpp>
 #include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
-#include <ferry/cuda/peers.hpp>
 #include <ferry/cuda/piece.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/copy_plan.hpp>

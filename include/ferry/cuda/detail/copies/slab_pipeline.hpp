@@ -1,14 +1,14 @@
 // ferry: pipelines the slabs of a strided copy between host and device, so that packing and transfer overlap.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/copies/lanes.hpp>
+#include <ferry/cuda/detail/copies/staged.hpp>
+#include <ferry/cuda/detail/memory/temporary.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
-#include <ferry/cuda/lanes.hpp>
 #include <ferry/cuda/pool.hpp>
-#include <ferry/cuda/staged.hpp>
 #include <ferry/cuda/stream.hpp>
-#include <ferry/cuda/temporary.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // ferry: a process-wide pool of events that are not in use.
 #pragma once
 
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/error.hpp>
 
 #include <cstdint>

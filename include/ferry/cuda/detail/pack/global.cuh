@@ -1,7 +1,7 @@
 // ferry: the bodies of the pack kernels. Blocks have `pack_threads` threads; any number of blocks.
 #pragma once
 
-#include <ferry/cuda/detail/pack_kernels.cuh>
+#include <ferry/cuda/detail/pack/kernels.cuh>
 
 #include <cstdint>
 

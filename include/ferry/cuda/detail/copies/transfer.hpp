@@ -2,11 +2,11 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/copies/pieces.hpp>
+#include <ferry/cuda/detail/events/drain.hpp>
 #include <ferry/cuda/device_guard.hpp>
-#include <ferry/cuda/drain.hpp>
 #include <ferry/cuda/error.hpp>
-#include <ferry/cuda/pieces.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy_plan.hpp>

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
-#include <ferry/cuda/allocation.hpp>
-#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/device_guard.hpp>
-#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/ipc/allocation.hpp>
 
 #include <array>
 #include <cstddef>
