@@ -20,7 +20,7 @@ class Ferry(ConanFile):
     topics = ("dlpack", "tensor", "arrow", "cuda", "zero-copy", "header-only")
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
-    exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "LICENSE"
+    exports_sources = "CMakeLists.txt", "cmake/ferry*", "include/*", "LICENSE"
     no_copy_source = True
 
     def set_version(self):

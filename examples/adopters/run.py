@@ -1,6 +1,6 @@
 """Builds nanobind and Arrow with their DLPack code on ferry, and runs their own tests: python examples/adopters/run.py
 
-Needs the environment of `ferry_setup` (examples/setup); downloads nanobind's source package. A test that fails must be listed, with
+Needs the environment of `ferry_setup` (cmake/setup); downloads nanobind's source package. A test that fails must be listed, with
 the reason, in the file deviations.txt of the library, and a listed test must fail. The last line is `N passed, N failed, N skipped`.
 """
 

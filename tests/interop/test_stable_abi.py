@@ -10,7 +10,7 @@ import pytest
 from tvm_ffi.libinfo import find_dlpack_include_path
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build/stable-abi"  # an environment for each interpreter: ferry_setup_stable_abi of examples/setup
+BUILD = ROOT / "build/stable-abi"  # an environment for each interpreter: ferry_setup_stable_abi of cmake/setup
 PYTHONS = sorted(BUILD.glob("3.*/bin/python"), key=lambda p: int(p.parts[-3].split(".")[1]))
 TOOLKIT = pathlib.Path("/usr/local/cuda/include")
 HEADERS = sorted(

@@ -222,7 +222,7 @@ def test_the_commands_of_the_page_run(tmp_path):
     """The commands of docs/conformance.md."""
     page = (ROOT / "docs/conformance.md").read_text(encoding="utf-8")
     said = [line.split("#")[0].strip() for line in re.search(r"```sh\n(.*?)```", page, re.S)[1].splitlines()]
-    assert said[0] == "pip install ./tests/conformance"  # so it came here
+    assert said[0] == "pip install ./packaging/conformance"  # so it came here
     (tmp_path / "my_library.py").write_text(
         "from dlpack_conformance.plugins.numpy_arrays import NumPy\n\n\nclass Mine(NumPy):\n    name = 'mine'\n", encoding="utf-8"
     )

@@ -17,13 +17,13 @@ ON_GPU = ["torch-cuda", "cupy", "jax-cuda", "numba-cuda", "cuda-core", "minitens
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 HEAD = """# Conformance of libraries
 
-`python tests/conformance/publish.py` generated this page on {date}, on {system} with Python {python} and without a GPU ([results with a
+`python packaging/conformance/publish.py` generated this page on {date}, on {system} with Python {python} and without a GPU ([results with a
 GPU](conformance-gpu.md)). Every violation was also reproduced by the script that `dlpack-conformance --reproduce` prints, which needs only the
 library.
 
 <!-- run by: tests/conformance/tests/test_command.py -->
 ```sh
-pip install ./tests/conformance
+pip install ./packaging/conformance
 dlpack-conformance numpy torch jax tvm_ffi pyarrow array_api_strict minitensor
 dlpack-conformance ./my_library.py                # a custom library: a class derived from Library
 dlpack-conformance --only R24,R28 --json numpy    # or --markdown; --list prints the cases of each rule
@@ -31,8 +31,8 @@ dlpack-conformance --reproduce R5:jax             # prints a script that reprodu
 ```
 
 The exit status is 0 if no rule is broken, 1 if a rule is broken, and 2 for a usage error or a failure of a plug-in.
-[plugin.py](../tests/conformance/src/dlpack_conformance/plugin.py) documents how to write a plug-in, which adds a library;
-[numpy_arrays.py](../tests/conformance/src/dlpack_conformance/plugins/numpy_arrays.py) is an example.
+[plugin.py](../packaging/conformance/src/dlpack_conformance/plugin.py) documents how to write a plug-in, which adds a library;
+[numpy_arrays.py](../packaging/conformance/src/dlpack_conformance/plugins/numpy_arrays.py) is an example.
 
 A cell shows the worst result of the cases of its [rule](rules.md):
 
@@ -48,7 +48,7 @@ In R69 to R77, "the table" is the function table of the C exchange API, `__dlpac
 
 GPU_HEAD = """# Conformance of libraries on a GPU
 
-`python tests/conformance/publish.py --gpu` generated this page on {date}, on {system} with Python {python} and a CUDA device. It covers the
+`python packaging/conformance/publish.py --gpu` generated this page on {date}, on {system} with Python {python} and a CUDA device. It covers the
 rules about stream synchronisation, the contents of structs, and the signatures of functions. For the rules that are tested on the host, and an
 explanation of the results, see [conformance.md](conformance.md). cuda-core is tested with its buffers, which are one-dimensional arrays of bytes, so
 only the cases that do not require a particular shape or type are run. In the column *what*, "handshake" marks a case that tests stream
