@@ -5,7 +5,6 @@
 #include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/attach_column.hpp>
 #include <ferry/ipc/handles.hpp>
-#include <ferry/ipc/process.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/ipc/share_column.hpp>

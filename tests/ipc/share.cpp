@@ -61,7 +61,8 @@ void check_after_importer(ferry::ipc::shared& s) {
     CHECK(s.readers() == 0);
     CHECK(s.wait_for_readers({}));
     auto const& m = s.descriptor().memories[0];
-    auto const page = ferry::ipc::segment::open(m.name, m.allocation, m.id, ferry::ipc::access_mode::read_write);
+    auto const page =
+        ferry::ipc::detail::segment::open(m.name, m.allocation, m.id, ferry::ipc::detail::access_mode::read_write);
     CHECK_FALSE(page.control().is_mapped(page.locks()));
     CHECK(values(attach(s.descriptor()))[999] == 999);
     CHECK(s.readers() == 0);
@@ -187,7 +188,8 @@ TEST_CASE("a reader of a few lines of Python, without ferry, attaches by the JSO
     };
     // [[5, 4], [2, 1]], through strides and offset of the copy.
     auto sliced = ferry::make_managed(part{first.tensor()}, [](part& p) {
-        return ferry::tensor_view{static_cast<std::int32_t*>(p.whole.view().writable_data()) + 5, {p.shape}, {p.strides}};
+        return ferry::tensor_view{
+            static_cast<std::int32_t*>(p.whole.view().writable_data()) + 5, {p.shape}, {p.strides}};
     });
     auto s = share(std::move(sliced), {.session = &own});
     CHECK_FALSE(s.copied());

@@ -72,9 +72,9 @@ struct numbers {
 /// The segments in /dev/shm of process `pid` (0: any).
 [[nodiscard]] inline std::vector<std::string> segments(pid_t pid = 0) {
     std::vector<std::string> found;
-    for (auto const& entry : std::filesystem::directory_iterator{ferry::ipc::shared_memory_folder}) {
+    for (auto const& entry : std::filesystem::directory_iterator{ferry::ipc::detail::shared_memory_folder}) {
         auto const name =
-            ferry::ipc::parse_segment_name((std::filesystem::path{"/"} / entry.path().filename()).string());
+            ferry::ipc::detail::parse_segment_name((std::filesystem::path{"/"} / entry.path().filename()).string());
         if (name && name->uid == geteuid() && (pid == 0 || name->pid == static_cast<std::uint32_t>(pid)))
             found.push_back(entry.path().filename());
     }

@@ -4,7 +4,6 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/request.hpp>
-#include <ferry/ipc/names.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <cstddef>
@@ -17,6 +16,12 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 class session;
+
+/// Kind of a segment.
+enum class segment_kind : std::uint8_t {
+    named,      ///< a file of mode 0600 in /dev/shm, opened by its name
+    anonymous,  ///< a memfd, opened by its file descriptor, and freed when no process has it
+};
 
 /// Options of a session.
 struct session_options {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
+#include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/topic_file.hpp>
-#include <ferry/ipc/process.hpp>
 #include <ferry/ipc/shared.hpp>
 
 #include <algorithm>
@@ -188,7 +188,7 @@ class publisher {
     std::vector<detail::topic_slot> records_{};
     std::uint64_t stamps_ = 0;
     unsigned last_ = 0, newest_ = detail::no_slot;  // own copies: what is in the file is not trusted
-    process_mark process_ = process_mark::here();
+    detail::process_mark process_ = detail::process_mark::here();
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc

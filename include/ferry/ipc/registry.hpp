@@ -6,8 +6,8 @@
 
 #include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/attach_column.hpp>
+#include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/topic_file.hpp>
-#include <ferry/ipc/process.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/ipc/share_column.hpp>
 #include <ferry/ipc/shared.hpp>
@@ -179,13 +179,14 @@ class registry {
         ::unlinkat(directory_.get(), passing, 0);
         unique_fd const f{
             ::openat(directory_.get(), passing, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
-        if (!f) ipc::fail_system(api, key.c_str());
+        if (!f) detail::fail_system(api, key.c_str());
         try {
-            if (detail::exceeds_file_limit(sizeof s.record + s.bytes.size())) ipc::fail_system(api, key.c_str(), EFBIG);
+            if (detail::exceeds_file_limit(sizeof s.record + s.bytes.size()))
+                detail::fail_system(api, key.c_str(), EFBIG);
             detail::write_at(f.get(), 0, &s.record, sizeof s.record, api);
             detail::write_at(f.get(), sizeof s.record, s.bytes.data(), s.bytes.size(), api);
             if (::renameat(directory_.get(), passing, directory_.get(), key.c_str()) != 0)
-                ipc::fail_system(api, key.c_str());
+                detail::fail_system(api, key.c_str());
         } catch (...) {
             ::unlinkat(directory_.get(), passing, 0);
             throw;
@@ -201,7 +202,7 @@ class registry {
     std::uint64_t bytes_ = 0;
     // Of the last entry. Begins at random, so that a reader tells the entries of two owners apart.
     std::uint64_t generation_ = detail::fresh_id(api, std::source_location::current()) >> 8;
-    process_mark process_ = process_mark::here();
+    detail::process_mark process_ = detail::process_mark::here();
 };
 
 namespace detail {

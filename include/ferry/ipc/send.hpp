@@ -3,7 +3,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
-#include <ferry/ipc/detail/deadline.hpp>
+#include <ferry/ipc/detail/system.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 
 #include <algorithm>

@@ -51,9 +51,10 @@ template <class BackEnd, class Take>
     auto const owner = std::make_shared<managed_tensor>();
     new_share share{how, v.is_read_only(), b, where};
     wire::slice exported;
-    if (in_place && !v.is_empty() && share.locate(
-                             range.begin, static_cast<std::int64_t>(range.length), v.device(),
-                             [] { return message{"the tensor"}; }, exported)) {
+    if (in_place && !v.is_empty() &&
+        share.locate(
+            range.begin, static_cast<std::int64_t>(range.length), v.device(), [] { return message{"the tensor"}; },
+            exported)) {
         t.byte_offset = range.first;
         if (share.is_read_only()) t.flags |= flags::read_only;
     } else {
@@ -97,7 +98,8 @@ template <class Array, class BackEnd>
         auto made = ferry::detail::share_tensor(std::move(array), r);
         if (keeps_address && made.view().data() != data)
             fail(errc::argument, share_api,
-                 message{"the elements of the array did not move with it: share it as an lvalue, or share a copy"}, where);
+                 message{"the elements of the array did not move with it: share it as an lvalue, or share a copy"},
+                 where);
         return made;
     };
     return share_view(v, keeps_address, how, b, where, take);
@@ -132,8 +134,10 @@ template <class BackEnd = host_back_end const&>
 [[nodiscard]] shared share(managed_tensor&& tensor, share_options const& options = {}, BackEnd&& b = host_only,
                            std::source_location where = std::source_location::current()) {
     if (!tensor)
-        detail::fail(errc::consumed, detail::share_api,
-                     message{"the managed_tensor is empty, because it was moved from or released: pass one that has data"}, where);
+        detail::fail(
+            errc::consumed, detail::share_api,
+            message{"the managed_tensor is empty, because it was moved from or released: pass one that has data"},
+            where);
     return detail::share_view(tensor.view(), true, options, b, where, [&] { return std::move(tensor); });
 }
 
@@ -155,8 +159,7 @@ template <class Array, class BackEnd = host_back_end const&>
             auto const described = view_of(array);
             tensor_view const& v = described;
             bool can_share = false;
-            static_cast<void>(
-                ferry::detail::check_shareable<Array>(array, v, can_share, {detail::share_api, where}));
+            static_cast<void>(ferry::detail::check_shareable<Array>(array, v, can_share, {detail::share_api, where}));
             if (can_share) return detail::share_moved(array, v, options, b, where);
         }
         // Importers wait for `ready_on` through the event of the share; no wait here.

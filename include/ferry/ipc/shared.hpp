@@ -156,13 +156,13 @@ class shared {
         bool is_ordered = true;
         for_each_part([&](auto& part) {
             auto const its = on.on_device(part.device);  // mutant: ipc_reuse_device
-            int const count = part.handles.empty() ? 0 : control_page::max_importers;
+            int const count = part.handles.empty() ? 0 : detail::control_page::max_importers;
             for (int i = 0; i < count && is_ordered; ++i) {
                 event_handle done;
                 auto const found = part.control().announced(i, done, part.locks());
                 // The event of an importer marks its work on all memories of the control page.
-                is_ordered = found == control_page::mark::none ||
-                             (found == control_page::mark::event && part.handles[0]->order_after(done, its));
+                is_ordered = found == detail::control_page::mark::none ||
+                             (found == detail::control_page::mark::event && part.handles[0]->order_after(done, its));
             }
         });
         return is_ordered;

@@ -38,7 +38,8 @@ class shared_space {
         auto const me = state_->me(where);
         state_->sweep_once();
         auto const id = detail::fresh_id(api, where);
-        auto const name = to_string({::geteuid(), shared_memory_device(), me.pid, id, state_->segments()});
+        auto const name =
+            detail::to_string({::geteuid(), detail::shared_memory_device(), me.pid, id, state_->segments()});
         auto const made = state_->with_room(
             [&] { return std::make_shared<detail::region>(name, bytes != 0 ? bytes : 1, id, where); });
         try {

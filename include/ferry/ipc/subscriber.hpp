@@ -234,7 +234,7 @@ class subscriber {
     std::vector<std::string> names;
     detail::for_each_name(directory.get(), api, [&](char const* file, std::string name) {
         unique_fd const f{::openat(directory.get(), file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-        if (!f && (errno == EMFILE || errno == ENFILE)) ipc::fail_system(api, file);
+        if (!f && (errno == EMFILE || errno == ENFILE)) detail::fail_system(api, file);
         if (f && detail::is_locked(f.get(), detail::owner_byte)) names.push_back(std::move(name));
     });
     std::ranges::sort(names);

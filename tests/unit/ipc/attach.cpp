@@ -35,18 +35,18 @@ using ferry::errc;
 using ferry::flags;
 using ferry::managed_tensor;
 using ferry::ipc::attach;
-using ferry::ipc::control_page;
 using ferry::ipc::session;
 using ferry::ipc::share;
+using ferry::ipc::detail::control_page;
 using support::tensor;
 using support::values;
 
 namespace {
 
 /// The pages of the segment of a share, which a malicious process of this user can write.
-ferry::ipc::segment raw(ferry::ipc::shared const& s, std::uint64_t bytes) {
+ferry::ipc::detail::segment raw(ferry::ipc::shared const& s, std::uint64_t bytes) {
     auto const& m = s.descriptor().memories[0];
-    return ferry::ipc::segment::open(m.name, bytes, m.id, ferry::ipc::access_mode::read_write);
+    return ferry::ipc::detail::segment::open(m.name, bytes, m.id, ferry::ipc::detail::access_mode::read_write);
 }
 
 }  // namespace
@@ -187,7 +187,7 @@ TEST_CASE("each forged descriptor is an error with its own code, and maps nothin
         static_cast<void>(attach(d));
     };
     auto const& m = s.descriptor().memories[0];
-    auto const name = *ferry::ipc::parse_segment_name(m.name);
+    auto const name = *ferry::ipc::detail::parse_segment_name(m.name);
     auto const renamed = [&](auto change) {
         auto n = name;
         change(n);
@@ -253,7 +253,7 @@ TEST_CASE("each forged descriptor is an error with its own code, and maps nothin
 TEST_CASE("a name that no process has locked is that of an ended exporter") {
     auto s = share(tensor({3}));
     auto d = s.descriptor();
-    auto n = *ferry::ipc::parse_segment_name(d.memories[0].name);
+    auto n = *ferry::ipc::detail::parse_segment_name(d.memories[0].name);
     n.id ^= 1;
     auto const name = to_string(n);
     std::filesystem::create_hard_link("/dev/shm" + d.memories[0].name, "/dev/shm" + name);

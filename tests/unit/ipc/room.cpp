@@ -120,15 +120,15 @@ TEST_CASE("session::collect removes the names of exporters that were killed sinc
 
 TEST_CASE("the work to find left names is bounded, whatever files another user has made, and continues later" *
           doctest::skip(support::lacks_root())) {
-    ferry::ipc::sweep();
+    ferry::ipc::detail::sweep();
     leave_name(12);
     foreign_names const foreign{10'000};
     leave_name(16);  // removes nothing that it does not reach
     auto const names = support::segments().size();
     long at = 0;
-    std::size_t removed = ferry::ipc::sweep(at);
+    std::size_t removed = ferry::ipc::detail::sweep(at);
     CHECK(at != 0);
-    removed += ferry::ipc::sweep(at);
+    removed += ferry::ipc::detail::sweep(at);
     CHECK(at == 0);
     CHECK(removed >= 1);
     CHECK(support::segments().size() == names - removed);

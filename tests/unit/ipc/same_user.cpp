@@ -18,12 +18,12 @@
 using ferry::errc;
 using ferry::flags;
 using ferry::ipc::attach;
-using ferry::ipc::control_page;
-using ferry::ipc::segment;
 using ferry::ipc::segment_kind;
 using ferry::ipc::session;
 using ferry::ipc::share;
 using ferry::ipc::unique_fd;
+using ferry::ipc::detail::control_page;
+using ferry::ipc::detail::segment;
 using support::tensor;
 using support::values;
 

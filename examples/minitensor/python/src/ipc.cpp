@@ -131,8 +131,7 @@ std::optional<ferry::device> place(ferry::wire::descriptor const& d, nb::handle 
 
 nb::object ipc_attach(nb::handle source, nb::handle device, std::vector<int> const& files) {
     auto const d = descriptor_from(source);
-    auto const name = d.memories.empty() ? std::nullopt : ferry::ipc::parse_segment_name(d.memories[0].name);
-    bool const is_frozen = name && name->kind == ferry::ipc::segment_kind::anonymous;
+    bool const is_frozen = !d.memories.empty() && d.memories[0].name.starts_with("/ferry-memfd-");  // an anonymous segment
     ferry::ipc::attach_options options{.session = &session(is_frozen), .device = place(d, device), .files = files};
     bool const is_column = std::holds_alternative<ferry::wire::node>(d.root);
 #ifdef MINITENSOR_HAS_CUDA

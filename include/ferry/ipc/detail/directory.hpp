@@ -1,9 +1,7 @@
 // ferry: the directory of the names of topics and registries, and which process owns a name.
 #pragma once
 
-#include <ferry/base/error.hpp>
-#include <ferry/ipc/lock.hpp>
-#include <ferry/ipc/unique_fd.hpp>
+#include <ferry/ipc/detail/system.hpp>
 
 #include <dirent.h>
 #include <linux/futex.h>
@@ -26,10 +24,10 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// Opens a directory of this user alone, and creates it if it is missing. Follows no symbolic link in its last part.
 [[nodiscard]] inline unique_fd private_directory(int parent, char const* path, char const* api) {
-    if (::mkdirat(parent, path, 0700) != 0 && errno != EEXIST) ipc::fail_system(api, path);
+    if (::mkdirat(parent, path, 0700) != 0 && errno != EEXIST) fail_system(api, path);
     unique_fd directory{::openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
     struct stat facts = {};
-    if (!directory && errno != ENOTDIR && errno != ELOOP && errno != EACCES) ipc::fail_system(api, path);
+    if (!directory && errno != ENOTDIR && errno != ELOOP && errno != EACCES) fail_system(api, path);
     if (!directory || ::fstat(directory.get(), &facts) != 0 || facts.st_uid != ::geteuid() ||
         (facts.st_mode & 0077) != 0)
         fail(errc::permission, api,
@@ -68,7 +66,7 @@ template <class F>
 void for_each_name(int directory, char const* api, F f) {
     unique_fd own{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     std::unique_ptr<DIR, int (*)(DIR*)> const all{own ? ::fdopendir(own.get()) : nullptr, ::closedir};
-    if (!all) ipc::fail_system(api, "fdopendir");
+    if (!all) fail_system(api, "fdopendir");
     static_cast<void>(own.release());
     while (dirent const* const e = ::readdir(all.get())) {
         if (e->d_name[0] == '.') continue;
@@ -83,7 +81,7 @@ void for_each_name(int directory, char const* api, F f) {
     unique_fd opened{::openat(directory, file, access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)};
     struct stat facts = {};
     if (!opened && errno == ENOENT) return opened;
-    if (!opened && errno != ELOOP && errno != EISDIR && errno != ENXIO && errno != EACCES) ipc::fail_system(api, file);
+    if (!opened && errno != ELOOP && errno != EISDIR && errno != ENXIO && errno != EACCES) fail_system(api, file);
     if (!opened || ::fstat(opened.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid())
         fail(errc::permission, api, message{file} << " is not a regular file of this user: remove it");
     return opened;
@@ -97,7 +95,7 @@ class futex_word {
     /// Maps the first page of a file. \param at  offset of the word
     futex_word(int file, std::size_t at, char const* api) : at_{at} {
         void* const page = ::mmap(nullptr, at + sizeof(std::uint32_t), PROT_READ, MAP_SHARED, file, 0);
-        if (page == MAP_FAILED) ipc::fail_system(api, "mmap");
+        if (page == MAP_FAILED) fail_system(api, "mmap");
         page_ = {page, unmap{at + sizeof(std::uint32_t)}};
     }
     /// Waits until `wake`, unless the word has another value already.
@@ -130,7 +128,7 @@ class names_file {
         struct stat facts = {};
         if (!file_ || ::fstat(file_.get(), &facts) != 0 ||
             (facts.st_size == 0 && ::pwrite(file_.get(), &zero, sizeof zero, 0) != sizeof zero))
-            ipc::fail_system(api, ".names");
+            fail_system(api, ".names");
         arrivals_ = {file_.get(), 0, api};
     }
     /// Claims a name until this object ends, and after it while a forked child has its file. \return  false: owned

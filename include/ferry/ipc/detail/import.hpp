@@ -1,9 +1,9 @@
 // ferry: mappings of memory of other processes, and the number of their users.
 #pragma once
 
+#include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/region.hpp>
 #include <ferry/ipc/handles.hpp>
-#include <ferry/ipc/process.hpp>
 #include <ferry/space/detail/operations.hpp>
 
 #include <condition_variable>

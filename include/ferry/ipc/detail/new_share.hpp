@@ -46,7 +46,7 @@ inline void freeze(share_state const& s, std::source_location where) {
         if (memory.freeze()) return;
         number = errno;
     }
-    if (can_try && number != EBUSY) fail_system(number, "fcntl(F_SEAL_WRITE)", s.name, share_api, where);
+    if (can_try && number != EBUSY) fail_segment(number, "fcntl(F_SEAL_WRITE)", s.name, share_api, where);
     fail(errc::busy, share_api,
          message{"the memory is mapped with write access, or pinned: drop those tensors, unpin it, or share a copy"},
          where);

@@ -146,7 +146,7 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
         struct stat facts = {};
         int const file = call.segment_of(group);
         if (file < 0) fail_without_file(first.name, attach_api, call.where);
-        if (::fstat(file, &facts) != 0) fail_system(errno, "fstat", first.name, attach_api, call.where);
+        if (::fstat(file, &facts) != 0) fail_segment(errno, "fstat", first.name, attach_api, call.where);
         // mutant: ipc_key_file
         text << ':' << std::uint64_t{facts.st_dev} << ':' << std::uint64_t{facts.st_ino};
     }

@@ -1,8 +1,9 @@
 // ferry: a mapped segment that a session knows, by address.
 #pragma once
 
+#include <ferry/ipc/detail/process.hpp>
+#include <ferry/ipc/detail/segment.hpp>
 #include <ferry/ipc/range.hpp>
-#include <ferry/ipc/shared_memory.hpp>
 
 #include <algorithm>
 #include <cstddef>

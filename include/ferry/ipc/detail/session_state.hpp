@@ -1,12 +1,12 @@
 // ferry: what is behind a session.
 #pragma once
 
-#include <ferry/ipc/detail/deadline.hpp>
 #include <ferry/ipc/detail/import.hpp>
+#include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/region.hpp>
 #include <ferry/ipc/detail/share_state.hpp>
+#include <ferry/ipc/detail/system.hpp>
 #include <ferry/ipc/options.hpp>
-#include <ferry/ipc/process.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -74,7 +74,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         std::lock_guard const lock{sweeping_};
         int left = 16;  // bounded, whatever lies in the folder
         do {
-            is_any |= ipc::sweep(swept_to_) != 0;  // mutant: ipc_sweep_again
+            is_any |= detail::sweep(swept_to_) != 0;  // mutant: ipc_sweep_again
         } while (--left != 0 && swept_to_ != 0);
         return is_any;
     }
@@ -177,7 +177,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     /// Continues where the last one has stopped.
     std::size_t sweep() noexcept {
         std::lock_guard const lock{sweeping_};
-        return ipc::sweep(swept_to_);
+        return detail::sweep(swept_to_);
     }
     std::size_t collect_once() noexcept {
         condemned_list freed;  // outlives the lock, because the destructors of owners may call this session

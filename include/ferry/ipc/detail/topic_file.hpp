@@ -8,9 +8,8 @@
 #pragma once
 
 #include <ferry/ipc/detail/directory.hpp>
-#include <ferry/ipc/names.hpp>
+#include <ferry/ipc/detail/segment.hpp>
 #include <ferry/ipc/options.hpp>
-#include <ferry/ipc/shared_memory.hpp>
 #include <ferry/wire/binary.hpp>
 #include <ferry/wire/descriptor.hpp>
 
@@ -61,7 +60,7 @@ inline constexpr off_t owner_byte = off_t{1} << 62;
 inline void write_at(int file, off_t at, void const* from, std::size_t bytes, char const* api) {
     for (auto const* p = static_cast<std::byte const*>(from); bytes != 0;) {
         auto const n = ::pwrite(file, p, bytes, at);
-        if (n <= 0) ipc::fail_system(api, "pwrite", n < 0 ? errno : ENOSPC);
+        if (n <= 0) fail_system(api, "pwrite", n < 0 ? errno : ENOSPC);
         p += n, at += n, bytes -= static_cast<std::size_t>(n);
     }
 }
@@ -124,7 +123,7 @@ class topic_writer {
                               .latest = fresh.generation_ << 8 | newest,
                               .stream = fresh.stream_};
         write_at(fresh.file_.get(), 0, &head, sizeof head, api);
-        if (!lock(fresh.file_.get(), F_WRLCK, owner_byte)) ipc::fail_system(api, "fcntl(F_OFD_SETLK)");
+        if (!lock(fresh.file_.get(), F_WRLCK, owner_byte)) fail_system(api, "fcntl(F_OFD_SETLK)");
         for (std::size_t k = 0; k < slots.size(); ++k) fresh.put(k, slots[k]);
         if (!name_.empty()) link(fresh.file_.get());
         // Nothing fails from here on.
@@ -185,14 +184,14 @@ class topic_writer {
         file_ = unique_fd{of.has_name() ? ::openat(of.directory_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
                                         : ::memfd_create("ferry-topic", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
         if (!file_ || ::fchmod(file_.get(), 0600) != 0)
-            ipc::fail_system(api, of.has_name() ? "open(O_TMPFILE)" : "memfd_create");
+            fail_system(api, of.has_name() ? "open(O_TMPFILE)" : "memfd_create");
         int number = exceeds_file_limit(static_cast<std::uint64_t>(place_of(slots.size()))) ? EFBIG : EINTR;
         while (number == EINTR) number = ::posix_fallocate(file_.get(), 0, place_of(slots.size()));
-        if (number != 0) ipc::fail_system(api, "posix_fallocate", number);
+        if (number != 0) fail_system(api, "posix_fallocate", number);
         if (!of.has_name() && ::fcntl(file_.get(), F_ADD_SEALS, fixed_size) != 0)
-            ipc::fail_system(api, "fcntl(F_ADD_SEALS)");
+            fail_system(api, "fcntl(F_ADD_SEALS)");
         handout_ = unique_fd{reopen(file_.get(), O_RDONLY)};
-        if (!handout_) ipc::fail_system(api, "open(/proc/self/fd)");
+        if (!handout_) fail_system(api, "open(/proc/self/fd)");
         bell_ = {file_.get(), static_cast<std::size_t>(latest_at), api};
         name_ = of.name_;
     }
@@ -218,7 +217,7 @@ class topic_writer {
             return;
         int const number = errno;
         ::unlinkat(directory_.get(), passing.c_str(), 0);
-        ipc::fail_system(api, name_.c_str(), number);
+        fail_system(api, name_.c_str(), number);
     }
     /// Tells the subscribers of a file why it has no more frames.
     void leave(unique_fd const& file, unsigned why) const noexcept {

@@ -1,4 +1,4 @@
-#include <ferry/ipc/unique_fd.hpp>
+#include <ferry/ipc/detail/system.hpp>
 #include <support/fails.hpp>
 
 #include <doctest/doctest.h>
@@ -26,6 +26,6 @@ TEST_CASE("each value of errno becomes an error code, and the message names the 
         {errc::argument, EINVAL, "Invalid argument"},
     };
     for (auto const& k : known)
-        support::fails(k.code, [&] { ferry::ipc::fail_system("ferry::ipc::here", "memfd_create", k.number); },
+        support::fails(k.code, [&] { ferry::ipc::detail::fail_system("ferry::ipc::here", "memfd_create", k.number); },
                        {"memfd_create", k.text});
 }

@@ -3,11 +3,8 @@
 #pragma once
 
 #include <ferry/base/checked.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/ipc/control.hpp>
-#include <ferry/ipc/lock.hpp>
-#include <ferry/ipc/names.hpp>
-#include <ferry/ipc/unique_fd.hpp>
+#include <ferry/ipc/detail/control_page.hpp>
+#include <ferry/ipc/detail/names.hpp>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -26,16 +23,14 @@
 #include <string>  // see names.hpp
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// Access to the data of a segment.
 enum class access_mode : std::uint8_t { read_only, read_write };
 
-namespace detail {
-
 /// Reports the error of a system call. ENOENT: the exporter has closed the share, or has ended.
-[[noreturn]] FERRY_COLD inline void fail_system(int number, char const* call, std::string const& name, char const* api,
-                                                std::source_location where) {
+[[noreturn]] FERRY_COLD inline void fail_segment(int number, char const* call, std::string const& name, char const* api,
+                                                 std::source_location where) {
     message text{call};
     bool const is_file = !is_anonymous(name);
     text << " of " << (is_file ? shared_memory_folder.data() : "") << name.c_str() << ": " << std::strerror(number);
@@ -62,7 +57,7 @@ namespace detail {
 [[nodiscard]] inline unique_fd reopened(unique_fd const& file, int access, std::string const& name, char const* api,
                                         std::source_location where) {
     unique_fd own{reopen(file.get(), access)};
-    if (!own) fail_system(errno == ENOENT ? ENOSYS : errno, "open(/proc/self/fd)", name, api, where);
+    if (!own) fail_segment(errno == ENOENT ? ENOSYS : errno, "open(/proc/self/fd)", name, api, where);
     return own;
 }
 
@@ -84,8 +79,6 @@ inline constexpr int no_new_writers = 0x10, no_writers = no_new_writers | F_SEAL
     return bytes;
 }
 
-}  // namespace detail
-
 /// A mapped segment. Its pages exist while a process maps them, with or without a name. Movable; thread-safe except for
 /// moves; may be destroyed on any thread.
 ///
@@ -105,12 +98,12 @@ class segment {
     [[nodiscard]] static segment create(std::string const& name, std::uint64_t bytes, std::uint64_t id,
                                         std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::create";
-        auto const fail_on = [&](char const* call, int number) { detail::fail_system(number, call, name, api, where); };
+        auto const fail_on = [&](char const* call, int number) { fail_segment(number, call, name, api, where); };
         std::size_t total = 0;
         off_t end = 0;
-        if (!ferry::detail::checked_add(static_cast<std::size_t>(bytes), detail::page_bytes(), total) ||
+        if (!ferry::detail::checked_add(static_cast<std::size_t>(bytes), page_bytes(), total) ||
             __builtin_add_overflow(total, std::size_t{0}, &end))
-            detail::fail(
+            fail(
                 errc::overflow, api,
                 message{"a segment of "} << bytes << " bytes exceeds the largest size of a file: request a smaller one",
                 where);
@@ -121,7 +114,7 @@ class segment {
         if (!f) fail_on(is_anonymous ? "memfd_create" : "open(O_TMPFILE)", missing_folder());
         // Independent of the umask.
         if (::fchmod(f.get(), 0600) != 0) fail_on("fchmod", errno);
-        if (detail::exceeds_file_limit(total)) fail_on("posix_fallocate", EFBIG);  // mutant: ipc_file_limit
+        if (exceeds_file_limit(total)) fail_on("posix_fallocate", EFBIG);  // mutant: ipc_file_limit
         // A size that cannot fit fails before pages are allocated, which would evict other memory. Then in pieces, so
         // that a long allocation makes progress although signals interrupt it.
         constexpr off_t piece = off_t{64} << 20;
@@ -137,10 +130,9 @@ class segment {
             else if (number != EINTR) fail_on("posix_fallocate", number);
         }
         // mutant: ipc_anonymous_sealed
-        if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, detail::fixed_size) != 0)
-            fail_on("fcntl(F_ADD_SEALS)", errno);
+        if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, fixed_size) != 0) fail_on("fcntl(F_ADD_SEALS)", errno);
         segment made;
-        if (is_anonymous) made.handout_ = std::exchange(f, detail::reopened(f, O_RDWR, name, api, where));
+        if (is_anonymous) made.handout_ = std::exchange(f, reopened(f, O_RDWR, name, api, where));
         made.map(std::move(f), total, access_mode::read_write, name, api, where);
         // Maps the pages at once, which takes a third of the time of page faults at the first writes. Fails without an
         // effect before Linux 5.14.
@@ -168,7 +160,7 @@ class segment {
                                       access_mode mode, int file = -1,
                                       std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";
-        auto const refuse = [&](errc code, message const& text) { detail::fail(code, api, text, where); };
+        auto const refuse = [&](errc code, message const& text) { fail(code, api, text, where); };
         auto const about = [&] { return message{"the segment "} << name.c_str(); };
         auto const parts = parse_segment_name(name);
         if (!parts)
@@ -176,19 +168,18 @@ class segment {
                    message{"`"} << name.c_str()
                                 << "` is not the name of a segment: get a new descriptor from the exporter");
         bool const is_anonymous = parts->kind == segment_kind::anonymous;
-        if (is_anonymous && file < 0) detail::fail_without_file(name, api, where);
+        if (is_anonymous && file < 0) fail_without_file(name, api, where);
         segment opened;
-        unique_fd f{is_anonymous
-                        ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
-                        : ::open(detail::path_of(name.c_str()).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        unique_fd f{is_anonymous ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
+                                 : ::open(path_of(name.c_str()).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         int const number = f ? 0 : errno;
         if (number == ENOENT && parts->device != shared_memory_device())  // mutant: ipc_private_shm
             refuse(errc::unsupported_platform,
                    about() << " is in another /dev/shm: use one for both containers (docker run --ipc), or share "
                               "anonymous segments (session_options::segments)");
-        if (!f) detail::fail_system(number, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
+        if (!f) fail_segment(number, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
         struct stat facts = {};
-        if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
+        if (::fstat(f.get(), &facts) != 0) fail_segment(errno, "fstat", name, api, where);
         // mutant: ipc_owner_check
         if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
             refuse(errc::permission, about() << " is another user's, or open to others: its owner is " << facts.st_uid
@@ -196,21 +187,21 @@ class segment {
         // F_GET_SEALS fails with -1, which has all bits set, on a file system without seals.
         int const seals = is_anonymous ? ::fcntl(f.get(), F_GET_SEALS) : 0;
         // mutant: ipc_anonymous_on_disk, ipc_anonymous_unsealed
-        if (is_anonymous && (seals < 0 || (seals & detail::fixed_size) != detail::fixed_size))
+        if (is_anonymous && (seals < 0 || (seals & fixed_size) != fixed_size))
             refuse(errc::permission, about()
                                          << " is not a memfd with a sealed size, which no process can shrink while it "
                                             "is mapped: pass the file descriptor of a segment of ferry");
         std::uint64_t total = 0;
-        if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
+        if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(page_bytes()), total) ||
             total > static_cast<std::uint64_t>(facts.st_size))  // mutant: ipc_segment_size
             refuse(errc::bad_descriptor, about() << " has " << std::int64_t{facts.st_size}
                                                  << " bytes with its control page, expected " << bytes
                                                  << " and that page: get a new descriptor from the exporter");
-        opened.is_sealed_ = is_anonymous && (seals & detail::no_writers) != 0;
+        opened.is_sealed_ = is_anonymous && (seals & no_writers) != 0;
         if (opened.is_sealed_ && mode == access_mode::read_write)
             refuse(errc::permission, about() << " is sealed against writes: attach it read-only");
         int const access = opened.is_sealed_ ? O_RDONLY : O_RDWR;
-        if (is_anonymous) opened.handout_ = std::exchange(f, detail::reopened(f, access, name, api, where));
+        if (is_anonymous) opened.handout_ = std::exchange(f, reopened(f, access, name, api, where));
         opened.map(std::move(f), static_cast<std::size_t>(total), mode, name, api, where);
         if (!opened.control().is_valid(id))
             refuse(errc::stale_handle, about() << " contains another allocation than the descriptor states: get a new "
@@ -219,11 +210,9 @@ class segment {
     }
 
     [[nodiscard]] control_page& control() const noexcept { return *static_cast<control_page*>(base_.get()); }
-    [[nodiscard]] std::byte* data() const noexcept {
-        return static_cast<std::byte*>(base_.get()) + detail::page_bytes();
-    }
+    [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(base_.get()) + page_bytes(); }
     /// Returns the size of the data, without the control page.
-    [[nodiscard]] std::size_t size() const noexcept { return base_.get_deleter().bytes - detail::page_bytes(); }
+    [[nodiscard]] std::size_t size() const noexcept { return base_.get_deleter().bytes - page_bytes(); }
 
     /// Returns the file descriptor that opens an anonymous segment, whose open file description has no locks; -1 for
     /// others.
@@ -233,7 +222,7 @@ class segment {
     /// Replaces the file descriptor for locks by one of another open file description, in a forked child.
     /// \return  false, without an effect, when the file cannot be opened
     [[nodiscard]] bool reopen_locks() noexcept {
-        unique_fd fresh{detail::reopen(file_.get())};
+        unique_fd fresh{reopen(file_.get())};
         if (!fresh) return false;
         file_ = std::move(fresh);
         return true;
@@ -244,14 +233,14 @@ class segment {
     /// \return      false, with errno, when the segment has no name left, or the name cannot be made
     [[nodiscard]] bool link(std::string const& name) const noexcept {
         auto const parts = parse_segment_name(name).value_or(segment_name{});
-        auto const byte = detail::share_byte(parts.id);
-        if (!detail::lock(locks(), F_RDLCK, byte)) return false;  // before the name appears: see sweep
+        auto const byte = share_byte(parts.id);
+        if (!lock(locks(), F_RDLCK, byte)) return false;  // before the name appears: see sweep
         if (parts.kind == segment_kind::anonymous) return true;
         message const self = message{"/proc/self/fd/"} << file_.get();
-        message const path = detail::path_of(name.c_str());
+        message const path = path_of(name.c_str());
         if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
         int const number = errno;
-        detail::lock(locks(), F_UNLCK, byte);
+        lock(locks(), F_UNLCK, byte);
         errno = number;
         return false;
     }
@@ -260,17 +249,16 @@ class segment {
     /// \return      false when the name exists and cannot be removed
     bool unlink(std::string const& name) const noexcept {
         auto const parts = parse_segment_name(name).value_or(segment_name{});
-        detail::lock(locks(), F_UNLCK, detail::share_byte(parts.id));  // mutant: ipc_retract
-        return parts.kind == segment_kind::anonymous || ::unlink(detail::path_of(name.c_str()).c_str()) == 0 ||
-               errno == ENOENT;
+        lock(locks(), F_UNLCK, share_byte(parts.id));  // mutant: ipc_retract
+        return parts.kind == segment_kind::anonymous || ::unlink(path_of(name.c_str()).c_str()) == 0 || errno == ENOENT;
     }
     /// Seals an anonymous segment, so that no process maps it with write access from now on. Writable mappings remain.
     /// No effect on a named one, or before Linux 5.1.
-    void seal() const noexcept { static_cast<void>(::fcntl(file(), F_ADD_SEALS, detail::no_new_writers)); }
+    void seal() const noexcept { static_cast<void>(::fcntl(file(), F_ADD_SEALS, no_new_writers)); }
     /// Makes this mapping of an anonymous segment read-only, at the same address, and seals its data for ever.
     /// \return  false, with errno, when it cannot be sealed; EBUSY: it is mapped with write access elsewhere
     [[nodiscard]] bool freeze() const noexcept {
-        unique_fd const reader{detail::reopen(file(), O_RDONLY)};
+        unique_fd const reader{reopen(file(), O_RDONLY)};
         auto const map = [&](int access, int from) {
             return ::mmap(base_.get(), base_.get_deleter().bytes, access, MAP_SHARED | MAP_FIXED, from, 0);
         };
@@ -294,9 +282,7 @@ class segment {
 
     /// Returns whether another open file description has locked the byte of a share: whether the share is open.
     /// \param id  identifies the allocation
-    [[nodiscard]] bool is_open(std::uint64_t id) const noexcept {
-        return detail::is_locked(locks(), detail::share_byte(id));
-    }
+    [[nodiscard]] bool is_open(std::uint64_t id) const noexcept { return is_locked(locks(), share_byte(id)); }
 
    private:
     struct unmap {
@@ -308,12 +294,12 @@ class segment {
              std::source_location where) {
         int const access = is_sealed_ ? PROT_READ : PROT_READ | PROT_WRITE;
         void* const at = ::mmap(nullptr, total, access, MAP_SHARED, f.get(), 0);
-        if (at == MAP_FAILED) detail::fail_system(errno, "mmap", name, api, where);
+        if (at == MAP_FAILED) fail_segment(errno, "mmap", name, api, where);
         base_ = {at, unmap{total}};
         file_ = std::move(f);
         // mutant: ipc_read_only
         if (mode == access_mode::read_only && !is_sealed_ && size() != 0 && ::mprotect(data(), size(), PROT_READ) != 0)
-            detail::fail_system(errno, "mprotect", name, api, where);
+            fail_segment(errno, "mprotect", name, api, where);
     }
 
     unique_fd file_{};     // its open file description has the locks of this mapping
@@ -322,4 +308,4 @@ class segment {
     std::unique_ptr<void, unmap> base_{};
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

@@ -1,4 +1,4 @@
-#include <ferry/ipc/process.hpp>
+#include <ferry/ipc/detail/process.hpp>
 
 #include <support/ipc.hpp>
 
@@ -12,8 +12,8 @@
 
 #include <cstdint>
 
-using ferry::ipc::process_mark;
-using ferry::ipc::this_process;
+using ferry::ipc::detail::process_mark;
+using ferry::ipc::detail::this_process;
 
 TEST_CASE("this process is running, and a forked child is a different process") {
     auto const me = this_process();
@@ -41,7 +41,7 @@ TEST_CASE("without file descriptors the error says so, and does not ask to mount
 
 TEST_CASE("a mark is that of this process, and of no forked child; forks are counted") {
     auto const mine = process_mark::here();
-    auto const forks = ferry::ipc::forks();
+    auto const forks = ferry::ipc::detail::forks();
     CHECK(mine.is_here());
     CHECK(process_mark::here().is_here());
     CHECK_FALSE(process_mark{}.is_here());
@@ -51,5 +51,5 @@ TEST_CASE("a mark is that of this process, and of no forked child; forks are cou
               return support::in_child([&] { return mine.is_here() || other.is_here() ? 2 : 0; });
           }) == 0);
     CHECK(mine.is_here());
-    CHECK(ferry::ipc::forks() != forks);
+    CHECK(ferry::ipc::detail::forks() != forks);
 }

@@ -1,8 +1,7 @@
 // ferry: the identity of this process, and whether it has been forked.
 #pragma once
 
-#include <ferry/base/error.hpp>
-#include <ferry/ipc/unique_fd.hpp>
+#include <ferry/ipc/detail/system.hpp>
 #include <ferry/wire/descriptor.hpp>
 #include <ferry/wire/detail/hex.hpp>
 
@@ -19,7 +18,7 @@
 #include <cstdint>
 #include <new>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// Returns the identity of this process. Reads /proc: cache the result, but not across a fork.
 ///
@@ -27,13 +26,13 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// \return       process ID, pid namespace and boot ID
 /// \throws error  errc::unsupported_platform: /proc is missing; errc::out_of_memory: no file descriptors
 [[nodiscard]] inline wire::origin this_process(std::source_location where = std::source_location::current()) {
-    constexpr auto api = "ferry::ipc::this_process";
+    constexpr auto api = "ferry::ipc";
     wire::origin me;
     me.pid = static_cast<std::uint32_t>(::getpid());
     errno = 0;
     auto const fail_on = [&](char const* path) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) fail_system(api, "reading /proc");
-        detail::fail(errc::unsupported_platform, api, message{path} << " cannot be read: mount /proc", where);
+        fail(errc::unsupported_platform, api, message{path} << " cannot be read: mount /proc", where);
     };
     struct stat ns = {};
     if (::stat("/proc/self/ns/pid", &ns) != 0) fail_on("/proc/self/ns/pid");
@@ -97,4 +96,4 @@ class process_mark {
     return count.load();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

@@ -1,4 +1,4 @@
-#include <ferry/ipc/names.hpp>
+#include <ferry/ipc/detail/names.hpp>
 
 #include <support/ipc.hpp>
 #include <support/process.hpp>
@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <string>
 
-using ferry::ipc::parse_segment_name;
-using ferry::ipc::segment_name;
+using ferry::ipc::detail::parse_segment_name;
+using ferry::ipc::detail::segment_name;
 
 TEST_CASE("the name of a segment identifies its process, and is parsed to the same parts") {
     segment_name const n{1000, 4026531836, 4242, 0xffff'ffff'ffff'ffff};
@@ -56,7 +56,7 @@ TEST_CASE("other texts are not names, so that no path leaves the folder") {
 TEST_CASE("an exporter that starts removes the names whose locks have ended, and nothing else") {
     auto const uid = std::uint64_t{geteuid()};
     auto const exists = [](segment_name const& n) { return std::filesystem::exists("/dev/shm" + to_string(n)); };
-    auto const make = [](segment_name const& n) { return ferry::ipc::segment::create(to_string(n), 10, n.id); };
+    auto const make = [](segment_name const& n) { return ferry::ipc::detail::segment::create(to_string(n), 10, n.id); };
     segment_name const of_killed{uid, 1, 1, 1}, mine{uid, 2, 1, 2}, other_user{uid + 1, 1, 1, 3}, again{uid, 1, 1, 4};
     support::process killed{[&](support::talk to) {
         auto const s = make(of_killed);
@@ -67,19 +67,19 @@ TEST_CASE("an exporter that starts removes the names whose locks have ended, and
     REQUIRE(killed.hear() == '.');
     auto const kept = make(mine);
     static_cast<void>(make(other_user));
-    auto const importer =
-        ferry::ipc::segment::open(to_string(of_killed), 10, of_killed.id, ferry::ipc::access_mode::read_write);
+    auto const importer = ferry::ipc::detail::segment::open(to_string(of_killed), 10, of_killed.id,
+                                                            ferry::ipc::detail::access_mode::read_write);
     CHECK(importer.control().enter(importer.locks()) == 0);
-    CHECK(ferry::ipc::sweep() == 0);
+    CHECK(ferry::ipc::detail::sweep() == 0);
     killed.kill(SIGKILL);
     static_cast<void>(killed.wait());
     CHECK(kept.link(to_string(again)));
-    CHECK(ferry::ipc::sweep() == 1);
+    CHECK(ferry::ipc::detail::sweep() == 1);
     CHECK_FALSE(exists(of_killed));
     for (auto const& n : {mine, other_user, again}) CHECK(exists(n));
     CHECK(kept.unlink(to_string(mine)));
     CHECK_FALSE(kept.is_open(mine.id));
-    CHECK(ferry::ipc::sweep() == 0);
+    CHECK(ferry::ipc::detail::sweep() == 0);
     CHECK(exists(again));
     CHECK(kept.unlink(to_string(again)));
     std::filesystem::remove("/dev/shm" + to_string(other_user));

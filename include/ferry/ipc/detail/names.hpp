@@ -1,8 +1,8 @@
 // ferry: names of segments, and which of them are left over.
 #pragma once
 
-#include <ferry/ipc/lock.hpp>
-#include <ferry/ipc/process.hpp>
+#include <ferry/ipc/detail/system.hpp>
+#include <ferry/ipc/options.hpp>
 #include <ferry/wire/detail/hex.hpp>
 
 #include <dirent.h>
@@ -17,13 +17,7 @@
 #include <string>  // names are owned
 #include <string_view>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
-
-/// Kind of a segment.
-enum class segment_kind : std::uint8_t {
-    named,      ///< a file of mode 0600 in /dev/shm, opened by its name
-    anonymous,  ///< a memfd, opened by its file descriptor, and freed when no process has it
-};
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// Parts of the name of a segment: `/ferry-<uid>-<device>-<pid>-<id>`, all decimal, a file in the /dev/shm with this
 /// device number. The name of an anonymous segment, `/ferry-memfd-…`, is not that of a file, and only identifies it.
@@ -74,8 +68,6 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
     return n;
 }
 
-namespace detail {
-
 /// Path of a segment. Does not allocate, since names are removed when memory is short as well.
 [[nodiscard]] inline message path_of(char const* name) noexcept { return message{shared_memory_folder.data()} << name; }
 
@@ -93,8 +85,6 @@ namespace detail {
                  message{"the system has no random numbers: allow getrandom in the filter of system calls"}, where);
     return id;
 }
-
-}  // namespace detail
 
 /// Removes the names that exporters of this user have left, in any pid namespace: no process keeps their locks.
 ///
@@ -124,8 +114,7 @@ inline std::size_t sweep(long& from) noexcept {
         if (::fstatat(in, entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || facts.st_uid != ::geteuid()) continue;
         work -= its_lock;
         unique_fd const file{::openat(in, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-        if (file && !detail::is_locked(file.get(), detail::share_byte(n->id)))
-            removed += ::unlinkat(in, entry->d_name, 0) == 0;
+        if (file && !is_locked(file.get(), share_byte(n->id))) removed += ::unlinkat(in, entry->d_name, 0) == 0;
     }
     ::closedir(folder);
     return removed;
@@ -137,4 +126,4 @@ inline std::size_t sweep() noexcept {
     return sweep(from);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail

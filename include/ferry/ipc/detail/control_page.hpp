@@ -2,8 +2,8 @@
 // behind.
 #pragma once
 
+#include <ferry/ipc/detail/system.hpp>
 #include <ferry/ipc/handles.hpp>
-#include <ferry/ipc/lock.hpp>
 
 #include <array>
 #include <atomic>  // the page is shared by processes
@@ -12,7 +12,7 @@
 #include <cstring>
 #include <optional>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// The first page of a segment. All zero except for its head when it is new.
 ///
@@ -49,18 +49,18 @@ class control_page {
     /// \return      index of the slot, `crowd`, or -1: the kernel has no memory for a lock
     [[nodiscard]] int enter(int file) noexcept {
         for (int i = 0; i < max_importers; ++i)
-            if (detail::lock(file, F_WRLCK, byte_of(i))) {
+            if (lock(file, F_WRLCK, byte_of(i))) {
                 places_[i].readers.store(0);
                 places_[i].turn.store(0);
                 return i;
             }
-        return detail::lock(file, F_RDLCK, byte_of(max_importers)) ? crowd : -1;  // mutant: ipc_crowd
+        return lock(file, F_RDLCK, byte_of(max_importers)) ? crowd : -1;  // mutant: ipc_crowd
     }
     /// Frees the slot of a mapping that forked children cannot use.
     /// \param place  slot, from `enter`
     /// \param file   the file through which the segment is mapped
     void leave(int place, int file) noexcept {
-        if (place != -1) detail::lock(file, F_UNLCK, byte_of(place == crowd ? max_importers : place));
+        if (place != -1) lock(file, F_UNLCK, byte_of(place == crowd ? max_importers : place));
     }
     /// Counts a tensor that uses the mapping.
     /// \param place  slot, from `enter`
@@ -79,23 +79,21 @@ class control_page {
     /// \return      index of the byte, or -1: the kernel has no memory for a lock
     [[nodiscard]] static int begin_reading(int file) noexcept {
         int place = 0;
-        while (place < max_importers - 1 && detail::is_locked(file, reading_byte_of(place))) ++place;
-        return detail::lock(file, F_RDLCK, reading_byte_of(place)) ? place : -1;  // mutant: ipc_uncounted
+        while (place < max_importers - 1 && is_locked(file, reading_byte_of(place))) ++place;
+        return lock(file, F_RDLCK, reading_byte_of(place)) ? place : -1;  // mutant: ipc_uncounted
     }
     /// \param place  byte, from `begin_reading`
     /// \param file   the file through which the segment is mapped
-    static void end_reading(int place, int file) noexcept { detail::lock(file, F_UNLCK, reading_byte_of(place)); }
+    static void end_reading(int place, int file) noexcept { lock(file, F_UNLCK, reading_byte_of(place)); }
 
     /// Returns whether any importer, or a forked child of one, has the segment mapped.
     /// \param file  a file of the segment other than that of an importer
-    [[nodiscard]] bool is_mapped(int file) const noexcept {
-        return detail::is_locked(file, byte_of(0), max_importers + 1);
-    }
+    [[nodiscard]] bool is_mapped(int file) const noexcept { return is_locked(file, byte_of(0), max_importers + 1); }
     /// Returns the number of tensors that importers, or forked children of them, hold; of those whose tensors the page
     /// does not count, the number of mappings with tensors.
     /// \param file  a file of the segment other than that of an importer
     [[nodiscard]] std::uint64_t readers(int file) const noexcept {
-        std::uint64_t sum = detail::count_locked(file, reading_byte_of(0), max_importers);
+        std::uint64_t sum = count_locked(file, reading_byte_of(0), max_importers);
         for (int i = 0; i < max_importers; ++i)
             if (auto const n = places_[i].readers.load(); n != 0 && is_taken(i, file)) sum += n;
         return sum;
@@ -143,7 +141,7 @@ class control_page {
     /// Not beside another byte of the same importer: the kernel would show both as one lock.
     [[nodiscard]] static constexpr off_t reading_byte_of(int place) noexcept { return 3 + max_importers + place; }
     [[nodiscard]] static bool is_taken(int place, int file) noexcept {
-        return detail::is_locked(file, byte_of(place));  // mutant: ipc_dead_holders
+        return is_locked(file, byte_of(place));  // mutant: ipc_dead_holders
     }
 
     std::atomic<std::uint64_t> magic_, id_;
@@ -154,4 +152,4 @@ class control_page {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(sizeof(control_page) <= 16384);
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
