@@ -1,4 +1,4 @@
-"""ferry as a Conan 2 package: headers, CMake files and the licence. The version is that of include/ferry/version.hpp."""
+"""ferry as a Conan 2 package: headers, CMake files and the licence, and ferry::compiled with header_only=False. The version is that of version.hpp."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import re
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
 from conan.tools.build import check_min_cppstd
-from conan.tools.cmake import CMake, CMakeToolchain
+from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain
 from conan.tools.files import copy, load, rmdir
 from conan.tools.scm import Version
 
@@ -18,8 +18,11 @@ class Ferry(ConanFile):
     description = "Tensors and columns carried between libraries, devices and processes: DLPack in C++20"
     license = "Apache-2.0"
     topics = ("dlpack", "tensor", "arrow", "cuda", "zero-copy", "header-only")
-    package_type = "header-library"
+    package_type = "library"
     settings = "os", "arch", "compiler", "build_type"
+    options = {"header_only": [True, False], "shared": [True, False]}
+    default_options = {"header_only": True, "shared": False}
+    implements = ["auto_header_only"]
     exports_sources = "CMakeLists.txt", "cmake/ferry*", "include/*", "LICENSE"
     no_copy_source = True
 
@@ -32,9 +35,6 @@ class Ferry(ConanFile):
 
     def requirements(self):
         self.requires("dlpack/[>=1.0 <2]", transitive_headers=True)
-
-    def package_id(self):
-        self.info.clear()
 
     def validate(self):
         if self.settings.get_safe("compiler.cppstd"):
@@ -49,18 +49,27 @@ class Ferry(ConanFile):
         toolchain = CMakeToolchain(self)
         for part in ("TESTS", "EXAMPLES", "BENCH"):
             toolchain.cache_variables[f"FERRY_BUILD_{part}"] = False
+        if not self.options.header_only:
+            toolchain.cache_variables["FERRY_COMPONENTS"] = "compiled"
+            CMakeDeps(self).generate()
         toolchain.generate()
 
-    def package(self):
+    def build(self):
         cmake = CMake(self)
         cmake.configure()
-        cmake.install()
+        cmake.build()
+
+    def package(self):
+        CMake(self).install()
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
         rmdir(self, os.path.join(self.package_folder, "share", "licenses"))
 
     def package_info(self):
         self.cpp_info.bindirs = []
-        self.cpp_info.libdirs = []
+        if self.options.header_only:
+            self.cpp_info.libdirs = []
+        else:
+            self.cpp_info.libs = ["ferry_compiled"]
         # find_package finds ferry's own configuration, which knows the components and says what they miss.
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = [os.path.join("share", "cmake", "ferry")]

@@ -1,5 +1,5 @@
 # The dependencies of ferry's components. Used by ferry's build and by its installed package.
-set(ferry_components ferry arrow ipc cuda kernels python)
+set(ferry_components ferry arrow ipc cuda kernels python compiled)
 
 # Sets `missing` to the reason why the compiler is not supported, or to an empty string.
 function(ferry_check_compiler missing)
@@ -58,6 +58,10 @@ function(ferry_find_component name libraries missing)
 python3-dev), or set Python3_EXECUTABLE"
             )
         endif()
+    elseif(name STREQUAL "compiled" AND COMMAND ferry_add_compiled)
+        # The build of ferry defines the target.
+    elseif(name STREQUAL "compiled" AND NOT TARGET ferry::compiled)
+        set(why "the package contains headers only: install ferry with FERRY_COMPONENTS=compiled")
     elseif(NOT name IN_LIST ferry_components)
         list(JOIN ferry_components ", " all)
         set(why "unknown component; expected one of ${all}")

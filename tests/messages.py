@@ -45,7 +45,7 @@ CHECKER = re.compile(  # a function with a parameter `errc NAME`, which it passe
 
 def code_of(*folders):
     """The C++ code of folders, without comments."""
-    paths = sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".hpp", ".cuh", ".cpp", ".cu"))
+    paths = sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".hpp", ".ipp", ".cuh", ".cpp", ".cu"))
     return re.sub(r"//.*", "", "\n".join(path.read_text(encoding="utf-8") for path in paths if path != INCLUDE / "base/error.hpp"))
 
 

@@ -90,6 +90,17 @@
 #define FERRY_VISIBLE
 #endif
 
+// For the declarations and definitions of functions in an engine, `detail/*.ipp`. By default the public header includes
+// its engine, and they are inline. If all translation units of a program define FERRY_SEPARATE_COMPILATION, only the
+// one that includes <ferry/src.hpp> compiles the engines. If a shared library contains them, all define FERRY_SHARED.
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#define FERRY_INLINE inline
+#elif defined(FERRY_SHARED) && FERRY_HAS_GNU && !defined(_WIN32)
+#define FERRY_INLINE __attribute__((visibility("default")))
+#else
+#define FERRY_INLINE
+#endif
+
 // For members of an empty type. The ABI of MSVC ignores the standard attribute.
 #if defined(_MSC_VER)
 #define FERRY_NO_UNIQUE_ADDRESS [[msvc::no_unique_address]]
@@ -191,4 +202,16 @@
 #define FERRY_HAS_IPC 1
 #else
 #define FERRY_HAS_IPC 0
+#endif
+
+#if defined(FERRY_SEPARATE_COMPILATION)
+namespace ferry::inline FERRY_ABI_NAMESPACE {
+// Defined by <ferry/src.hpp>. Each translation unit references it, so that a link without the engines fails with this
+// name, whichever functions the program calls.
+extern FERRY_INLINE char const define_FERRY_SEPARATE_COMPILATION_in_every_translation_unit_and_link_ferry_compiled;
+#if FERRY_HAS_GNU
+[[gnu::used]] FERRY_HIDDEN inline char const* const needs_engines =
+    &define_FERRY_SEPARATE_COMPILATION_in_every_translation_unit_and_link_ferry_compiled;
+#endif
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE
 #endif

@@ -10,7 +10,12 @@
 
 // The inline namespace of all names, for the version of the binary interface. A framework that compiles a copy of ferry
 // into a library may define a name of its own before the first include, so that its functions are not merged with those
-// of another version of ferry in the same library.
+// of another version of ferry in the same library. With FERRY_SEPARATE_COMPILATION (config.hpp) the default differs, so
+// that translation units with and without it do not link; the linker prints the name of the macro.
 #ifndef FERRY_ABI_NAMESPACE
+#ifdef FERRY_SEPARATE_COMPILATION
+#define FERRY_ABI_NAMESPACE v0_FERRY_SEPARATE_COMPILATION
+#else
 #define FERRY_ABI_NAMESPACE v0
+#endif
 #endif

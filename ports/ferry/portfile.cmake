@@ -1,4 +1,9 @@
-set(VCPKG_BUILD_TYPE release) # header-only
+set(components "")
+if("compiled" IN_LIST FEATURES)
+    set(components compiled)
+else()
+    set(VCPKG_BUILD_TYPE release) # header-only
+endif()
 
 if(EXISTS "${CURRENT_PORT_DIR}/../../include/ferry/version.hpp")
     # An overlay port in ferry's own tree: the tree is the source.
@@ -21,10 +26,11 @@ vcpkg_cmake_configure(
         -DFERRY_BUILD_EXAMPLES=OFF
         -DFERRY_BUILD_BENCH=OFF
         -DFERRY_PYTHON=OFF
+        "-DFERRY_COMPONENTS=${components}"
 )
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/ferry)
 vcpkg_fixup_pkgconfig()
-file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/licenses")
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/licenses" "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
 file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")

@@ -24,7 +24,7 @@ PROSE = {
     "hash": re.compile(rf'""".*?"""|#[^\n]*|{STRING}|\'(?:\\.|[^\'\\\n])*\'', re.S),
 }
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)  # a copy of a file, which is counted there
-CPP, HASH = {".hpp", ".cuh", ".cpp", ".cu", ".h", ".mjs"}, {".py", ".pyi", ".sh", ".cmake", ".toml", ""}
+CPP, HASH = {".hpp", ".ipp", ".cuh", ".cpp", ".cu", ".h", ".mjs"}, {".py", ".pyi", ".sh", ".cmake", ".toml", ""}
 SUBJECT = 72
 
 

@@ -23,7 +23,7 @@ def codes(text):
 
 def named(headers):
     """The codes that these headers name outside of comments."""
-    files = [p for h in headers for p in INCLUDE.glob(h + ".hpp")]
+    files = [p for h in headers for p in INCLUDE.glob(h + ".?pp")]
     if len(files) < len(headers):
         sys.exit(f"errors.toml names a header that is not there: {headers}")
     return {c for p in files for line in p.read_text().splitlines() for c in re.findall(r"errc::(\w+)", line.split("//")[0])} - {"ok"}

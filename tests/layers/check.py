@@ -23,6 +23,7 @@ UMBRELLAS = {
     "arrow.hpp": CORE[: CORE.index("arrow") + 1],
     "ipc.hpp": CORE[: CORE.index("ipc") + 1],
     "conformance.hpp": CORE,
+    "src.hpp": CORE,
 }
 # The only includer of each foreign header.
 FOREIGN = {
@@ -67,6 +68,10 @@ OPENS_NAMESPACE = re.compile(r"\bnamespace\b[^;={]*\{")
 NO_CODE = re.compile(r"""//.*|R"(\w*)\((?s:.*?)\)\1"|"(\\.|[^"\\])*"|\b'.|'(\\.|[^'\\])+'|^\s*#(?!\s*define FERRY).*""", re.MULTILINE)
 LONG, TOO_LONG = 150, 300
 WIDE = 120  # columns, as .clang-format has it; messages are not broken
+
+
+# An engine, detail/NAME.ipp: included by its door, the header NAME.hpp of the same layer, and by src.hpp.
+ENGINE = ".ipp"
 
 
 def layer(path):
@@ -147,6 +152,19 @@ def declares_public(text):
     return re.search(r"\w", OPENS_NAMESPACE.sub("", rest)) is not None
 
 
+def check_engines(graph):
+    """Each engine has one door, which it includes first, and src.hpp includes all engines and nothing else."""
+    engines = {path for path in graph if path.endswith(ENGINE)}
+    compiled = {target for target in graph.get("src.hpp", []) if target not in BOTTOM}
+    for path in sorted(engines ^ compiled):
+        yield f"src.hpp: {'does not include the engine' if path in engines else 'includes, although no engine,'} {path}"
+    for path in sorted(engines):
+        doors = [includer for includer, targets in graph.items() if path in targets and includer != "src.hpp"]
+        names = [path.replace("/detail/", "/").replace(ENGINE, ".hpp"), path.replace(ENGINE, ".hpp")]
+        if len(doors) != 1 or doors[0] not in names or graph[path][:1] != doors or "/detail/" not in path:
+            yield f"{path}: an engine of {doors}, expected detail/NAME.ipp, included by NAME.hpp alone, which it includes first"
+
+
 def cycles(graph):
     done, open_ = set(), []
 
@@ -177,7 +195,7 @@ def check_operations(texts):
 def check_tree(include):
     root = include / "ferry"
     graph, problems, warnings, texts = {}, [], [], {}
-    for file in sorted([*root.rglob("*.hpp"), *root.rglob("*.cuh")]):
+    for file in sorted([*root.rglob("*.hpp"), *root.rglob("*.ipp"), *root.rglob("*.cuh")]):
         path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
         texts[path] = text
         problems += check_header(path, text)
@@ -192,7 +210,8 @@ def check_tree(include):
                 problems.append(f"{path}: includes <ferry/{target}>, which does not exist")
         if LONG < (lines := text.count("\n")) <= TOO_LONG:
             warnings.append(f"{path}: {lines} lines; {LONG} is the aim")
-    problems += [*cycles(graph), *check_operations(texts)]
+    below = {path: [target for target in targets if not target.endswith(ENGINE)] for path, targets in graph.items()}
+    problems += [*check_engines(graph), *cycles(below), *check_operations(texts)]
     return problems, warnings, len(graph)
 
 
@@ -230,6 +249,9 @@ PLANTED = {
         "base/a.hpp", "namespace ferry::inline FERRY_ABI_NAMESPACE {\nnamespace detail {\nstruct a {};\n}\n}", "declares only names of detail"
     ),
     "a folder's own detail": ("cuda/a.hpp", "namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {\nstruct a {};\n}", "only names of detail"),
+    "an engine without a door": ("base/detail/a.ipp", "#include <ferry/config.hpp>", "an engine of []"),
+    "an engine that is not compiled": ("base/detail/a.ipp", "#include <ferry/config.hpp>", "src.hpp: does not include the engine"),
+    "a compiled header": ("src.hpp", "#include <ferry/base/a.hpp>", "although no engine"),
     "a cycle": ("base/a.hpp", "#include <ferry/base/a.hpp>", "a cycle: base/a.hpp -> base/a.hpp"),
 }
 ALLOWED = {
@@ -245,6 +267,9 @@ ALLOWED = {
     "python/api.hpp": "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <ferry/config.hpp>",
     "tensor/long.hpp": "// length: a table\n#include <ferry/config.hpp>" + "\n" * TOO_LONG,
     "ferry.hpp": "#include <ferry/base/a.hpp>",
+    "base/door.hpp": "#include <ferry/config.hpp>\n#include <ferry/base/detail/door.ipp>",
+    "base/detail/door.ipp": "#include <ferry/base/door.hpp>",
+    "src.hpp": "#include <ferry/base/detail/door.ipp>",
 }
 
 

@@ -142,7 +142,8 @@ BAD = {
     "ipc on another system": ("package ipc", ["{dlpack}", "-DCMAKE_SYSTEM_NAME=FreeBSD"], "", "component ipc is not available: it requires Linux"),
     "a component that was not requested": ("package", ["{dlpack}"], "", "ferry::python requires find_package(ferry COMPONENTS python)"),
     "a component that was not requested, from source": ("source", ["{dlpack}"], "", "ferry::python requires set(FERRY_COMPONENTS python) before ferry is added"),
-    "a component that is none": ("package arow", ["{dlpack}"], "", "unknown component; expected one of ferry, arrow, ipc, cuda, kernels, python"),
+    "a component that is none": ("package arow", ["{dlpack}"], "", "unknown component; expected one of ferry, arrow, ipc, cuda, kernels, python, compiled"),
+    "a package of headers only": ("package compiled", ["{dlpack}"], "", "component compiled is not available: the package contains headers only: install ferry with FERRY_COMPONENTS=compiled"),
     "an old GCC": ("package", ["{dlpack}"], "set(CMAKE_CXX_COMPILER_ID GNU)\nset(CMAKE_CXX_COMPILER_VERSION 11.4.0)", "requires GCC 12 or Clang 16, or newer, but {any}is GNU 11.4.0. Set CMAKE_CXX_COMPILER"),
     "an old Clang, from source": ("source", ["{dlpack}"], "set(CMAKE_CXX_COMPILER_ID Clang)\nset(CMAKE_CXX_COMPILER_VERSION 15.0.7)", "is Clang 15.0.7. Set CMAKE_CXX_COMPILER"),
 }
@@ -244,8 +245,8 @@ def contents(package):
             *(f"{info}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")),
         }),
         "sdist": (source, "include", {
-            "CMakeLists.txt", "LICENSE", "PKG-INFO", "pyproject.toml", "cmake/ferry.pc.in",
-            *(f"cmake/ferry-{part}.cmake" for part in ("config", "components", "dlpack")),
+            "CMakeLists.txt", "LICENSE", "PKG-INFO", "pyproject.toml", "cmake/ferry.pc.in", "cmake/ferry-compiled.pc.in",
+            *(f"cmake/ferry-{part}.cmake" for part in ("config", "components", "compiled", "dlpack")),
             *(f"packaging/python/{name}" for name in ("README.md", "ferry_headers/__init__.py", "ferry_headers/__main__.py")),
         }),
     }
@@ -300,6 +301,7 @@ CHECKS = {
     "warnings_clang": (headers("warnings", "clang"), [], "no warning in any header: Clang, -Weverything"),
     "warnings_gcc": (headers("warnings", "compiler"), [], "no warning in any header: GCC"),
     "components": (components, ["find_package"], "every component, installed and from source"),
+    "compiled": (way("compiled"), [], "the engines compiled once: installed static and shared, from source, and by hand"),
     "conan": (way("conan"), [], "Conan 2"),
     "vcpkg": (way("vcpkg"), [], "vcpkg's port, as an overlay and alone"),
     "copy": (way("copy"), [], "a copy of include/"),

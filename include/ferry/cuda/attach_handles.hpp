@@ -8,6 +8,7 @@
 #include <ferry/cuda/ipc/memory.hpp>
 #include <ferry/ipc/detail/column_nodes.hpp>
 #include <ferry/wire/check.hpp>
+#include <ferry/wire/detail/place.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <memory>

@@ -7,6 +7,7 @@
 #include <ferry/wire/descriptor.hpp>
 #include <ferry/wire/detail/crc32c.hpp>
 #include <ferry/wire/detail/hex.hpp>
+#include <ferry/wire/detail/place.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 # Runs a portfile with the functions that vcpkg gives it, as far as ferry's port uses them, and holds the package to what vcpkg
-# checks after a build: cmake -D PORT_DIR=... -D ROOT=... -P functions.cmake
+# checks after a build: cmake -D PORT_DIR=... -D ROOT=... -D FEATURES=... -P functions.cmake
 cmake_minimum_required(VERSION 3.25)
 
 file(READ "${PORT_DIR}/vcpkg.json" manifest)
@@ -93,10 +93,10 @@ foreach(entry IN LISTS entries)
         if(NOT within)
             message(FATAL_ERROR "the port left ${entry} empty")
         endif()
-        if(entry MATCHES "^(debug|lib|bin|share/cmake|share/man|share/doc)(/|$)")
+        if(entry MATCHES "^(debug|bin|share/cmake|share/man|share/doc)(/|$)" OR (NOT FEATURES AND entry MATCHES "^lib(/|$)"))
             message(FATAL_ERROR "the port installed ${entry}, where a header-only one has nothing")
         endif()
-    elseif(NOT entry MATCHES "^include/")
+    elseif(NOT entry MATCHES "^include/|\\.a$")
         file(READ "${CURRENT_PACKAGES_DIR}/${entry}" text)
         foreach(path IN ITEMS "${ROOT}" "${SOURCE_PATH}")
             string(FIND "${text}" "${path}" at)

@@ -1,4 +1,6 @@
 #include <ferry/wire/binary.hpp>
+#include <ferry/wire/check.hpp>
+#include <ferry/wire/detail/crc32c.hpp>
 
 #include <support/allocation_failure.hpp>
 #include <support/descriptors.hpp>

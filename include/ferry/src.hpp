@@ -1,0 +1,18 @@
+// ferry: the engines. With FERRY_SEPARATE_COMPILATION, one translation unit of the program includes this header, or the
+// program links CMake's target ferry::compiled.
+#pragma once
+
+#ifndef FERRY_SEPARATE_COMPILATION
+#error "ferry: define FERRY_SEPARATE_COMPILATION for all translation units, or do not include <ferry/src.hpp>"
+#endif
+
+#include <ferry/config.hpp>
+
+#include <ferry/wire/detail/binary.ipp>
+#include <ferry/wire/detail/check.ipp>
+
+namespace ferry::inline FERRY_ABI_NAMESPACE {
+
+char const define_FERRY_SEPARATE_COMPILATION_in_every_translation_unit_and_link_ferry_compiled = 0;
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE
