@@ -6,7 +6,7 @@
 #include <ferry/column/detail/tree.hpp>
 #include <ferry/column/values.hpp>
 #include <ferry/column/view.hpp>
-#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -91,28 +91,22 @@ class column : public column_interface<column> {
     ///                         node; overflow: a size that cannot be represented;  an error of the back end
     /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
-    template <class Where, class BackEnd = host_back_end const&>
-        requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
-                 back_end<std::remove_reference_t<BackEnd>>)
-    [[nodiscard]] column to(Where place, BackEnd&& b = host_only, stream_token on = {},
+    template <class Where>
+        requires(std::convertible_to<Where, ferry::device> || memory_space<Where>)
+    [[nodiscard]] column to(Where place, back_end_ref b = host_only, stream_token on = {},
                             std::source_location where = std::source_location::current()) const {
         static_assert(
             requires { sizeof(detail::column_move<Where>); }, "ferry: column::to needs #include <ferry/column/to.hpp>");
         return detail::column_move<Where>::run(*this, place, b, on, where);
     }
-    template <class Where, class BackEnd = host_back_end const&>
-        requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
-                 back_end<std::remove_reference_t<BackEnd>>)
-    [[nodiscard]] result<column> try_to(Where place, BackEnd&& b = host_only, stream_token on = {},
+    template <class Where>
+        requires(std::convertible_to<Where, ferry::device> || memory_space<Where>)
+    [[nodiscard]] result<column> try_to(Where place, back_end_ref b = host_only, stream_token on = {},
                                         std::source_location where = std::source_location::current()) const {
         return detail::attempt<column>("ferry::column::to", where,
                                        [&](detail::reporter) { return to(std::move(place), b, on, where); });
     }
     // clang-format off
-    FERRY_DELETED_BOTH(to, try_to, (Where, Other&&, Rest&&...) const, "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
-        template <class Where, class Other, class... Rest>
-            requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
-                     !back_end<std::remove_reference_t<Other>>));
     FERRY_DELETED_BOTH(to, try_to, (T, Rest&&...) const, "the target is not a device or a memory space: pass ferry::cpu, or ferry::device{ferry::device_type::cuda, id}",
         template <class T, class... Rest> requires(!std::convertible_to<T, ferry::device> && !memory_space<T>));
     // clang-format on

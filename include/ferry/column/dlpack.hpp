@@ -10,7 +10,7 @@
 #include <ferry/column/detail/staged_bytes.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
 
@@ -55,9 +55,8 @@ namespace detail {
 }
 
 /// Returns a tensor with one byte for each bit, in new memory on the device of the column.
-template <class BackEnd>
-[[nodiscard]] managed_tensor unpacked_tensor(bitmap_view host_bits, device place, BackEnd& b, stream_token on,
-                                             reporter r) {
+[[nodiscard]] inline managed_tensor unpacked_tensor(bitmap_view host_bits, device place, back_end_ref b,
+                                                    stream_token on, reporter r) {
     auto const length = host_bits.length();
     auto const fill = [&](void* to) { unpack_bits(host_bits, static_cast<unsigned char*>(to)); };
     auto const make = [&](std::shared_ptr<void const> owner, void* data) {
@@ -68,8 +67,8 @@ template <class BackEnd>
 }
 
 /// Implements to_dlpack and to_tensor; returns any tensors after an error.
-template <class BackEnd>
-[[nodiscard]] column_tensors tensors_of(column const& c, BackEnd& b, stream_token on, bool is_alone, reporter r) {
+[[nodiscard]] inline column_tensors tensors_of(column const& c, back_end_ref b, stream_token on, bool is_alone,
+                                               reporter r) {
     auto const v = c.view();
     auto const length = v.length();
     column_tensors out;
@@ -127,16 +126,16 @@ template <class BackEnd>
 ///                         the device;  an error of the back end
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
-template <class Column, class BackEnd = host_back_end const&>
-    requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
-[[nodiscard]] column_tensors to_dlpack(Column&& c, BackEnd&& b = host_only, stream_token on = {},
+template <class Column>
+    requires std::same_as<std::remove_cvref_t<Column>, column>
+[[nodiscard]] column_tensors to_dlpack(Column&& c, back_end_ref b = host_only, stream_token on = {},
                                        std::source_location where = std::source_location::current()) {
     return detail::tensors_of(c, b, on.on_device(c.device()), false, {"ferry::to_dlpack", where});
 }
 #endif
-template <class Column, class BackEnd = host_back_end const&>
-    requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
-[[nodiscard]] result<column_tensors> try_to_dlpack(Column&& c, BackEnd&& b = host_only, stream_token on = {},
+template <class Column>
+    requires std::same_as<std::remove_cvref_t<Column>, column>
+[[nodiscard]] result<column_tensors> try_to_dlpack(Column&& c, back_end_ref b = host_only, stream_token on = {},
                                                    std::source_location where = std::source_location::current()) {
     return detail::attempt<column_tensors>("ferry::to_dlpack", where, [&](detail::reporter r) {
         return detail::tensors_of(c, b, on.on_device(c.device()), false, r);
@@ -153,17 +152,14 @@ template <class Column, class BackEnd = host_back_end const&>
 /// \throws error           errc::dtype: the column has nulls;  as to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor to_tensor(column const& c, BackEnd&& b = host_only, stream_token on = {},
-                                       std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline managed_tensor to_tensor(column const& c, back_end_ref b = host_only, stream_token on = {},
+                                              std::source_location where = std::source_location::current()) {
     return detail::tensors_of(c, b, on.on_device(c.device()), true, {"ferry::to_tensor", where}).data;
 }
 #endif
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<managed_tensor> try_to_tensor(column const& c, BackEnd&& b = host_only, stream_token on = {},
-                                                   std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline result<managed_tensor> try_to_tensor(
+    column const& c, back_end_ref b = host_only, stream_token on = {},
+    std::source_location where = std::source_location::current()) {
     return detail::attempt<managed_tensor>("ferry::to_tensor", where, [&](detail::reporter r) {
         return detail::tensors_of(c, b, on.on_device(c.device()), true, r).data;
     });
@@ -174,10 +170,6 @@ FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (Column&&, request const&, Rest&&..
     template <class Column, class... Rest> requires std::same_as<std::remove_cvref_t<Column>, column>);
 FERRY_DELETED_BRACED(to_dlpack, try_to_dlpack, (Column&&, detail::wrong_request, Rest&&...), "the export of a column has no request: pass the back end, and the stream on which the column is ready",
     template <class Column, class... Rest> requires std::same_as<std::remove_cvref_t<Column>, column>);
-FERRY_DELETED_BOTH(to_dlpack, try_to_dlpack, (column const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
-    template <class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
-FERRY_DELETED_BOTH(to_tensor, try_to_tensor, (column const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
-    template <class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
 // clang-format on
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -8,7 +8,7 @@
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/bits.hpp>
 #include <ferry/column/detail/staged_bytes.hpp>
-#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/copy.hpp>
 #include <ferry/space/detail/operations.hpp>
 #include <ferry/tensor/make_managed.hpp>
@@ -35,8 +35,7 @@ namespace detail {
 
 /// Returns the tensor if it is contiguous, otherwise a contiguous copy, which is complete on return; an empty object on
 /// failure.
-template <class BackEnd>
-[[nodiscard]] managed_tensor contiguous(managed_tensor&& t, BackEnd& b, stream_token on, reporter r) {
+[[nodiscard]] inline managed_tensor contiguous(managed_tensor&& t, back_end_ref b, stream_token on, reporter r) {
     auto const v = trusted::view(t);
     if (v.is_contiguous()) return std::move(t);
     if (!check_support(b, v.device(), r)) return {};
@@ -50,9 +49,8 @@ template <class BackEnd>
 }
 
 /// Packs a tensor of bytes into bits on its device. `set` is the number of bits that are 1. Returns null on failure.
-template <class BackEnd>
-[[nodiscard]] std::shared_ptr<void const> packed(managed_tensor const& t, void const*& data, std::int64_t& set,
-                                                 BackEnd& b, stream_token on, reporter r) {
+[[nodiscard]] inline std::shared_ptr<void const> packed(managed_tensor const& t, void const*& data, std::int64_t& set,
+                                                        back_end_ref b, stream_token on, reporter r) {
     auto const length = trusted::view(t).extent(0);
     auto const place = t.device();
     staged_bytes bytes;
@@ -98,9 +96,8 @@ struct tensor_owner {
 }
 
 /// Implements from_tensors and try_from_tensors; returns an empty column on failure.
-template <class BackEnd>
-[[nodiscard]] column column_of(managed_tensor data, std::optional<managed_tensor> validity, BackEnd& b, stream_token on,
-                               reporter r) {
+[[nodiscard]] inline column column_of(managed_tensor data, std::optional<managed_tensor> validity, back_end_ref b,
+                                      stream_token on, reporter r) {
     if (!check_tensors(data, validity, r)) return {};
     auto const place = data.device();
     if (!check_stream(on, place, r)) return {};
@@ -153,27 +150,18 @@ template <class BackEnd>
 ///                         not reach the device;  an error of the back end
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] column from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},
-                                  BackEnd&& b = host_only, stream_token on = {},
-                                  std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline column from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},
+                                         back_end_ref b = host_only, stream_token on = {},
+                                         std::source_location where = std::source_location::current()) {
     return detail::column_of(std::move(data), std::move(validity), b, on, {"ferry::from_tensors", where});
 }
 #endif
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<column> try_from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},
-                                              BackEnd&& b = host_only, stream_token on = {},
-                                              std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline result<column> try_from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},
+                                                     back_end_ref b = host_only, stream_token on = {},
+                                                     std::source_location where = std::source_location::current()) {
     return detail::attempt<column>("ferry::from_tensors", where, [&](detail::reporter r) {
         return detail::column_of(std::move(data), std::move(validity), b, on, r);
     });
 }
-
-// clang-format off
-FERRY_DELETED_BOTH(from_tensors, try_from_tensors, (managed_tensor, std::optional<managed_tensor>, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
-    template <class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
-// clang-format on
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -10,7 +10,7 @@
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/used_bytes.hpp>
 #include <ferry/column/make_struct.hpp>
-#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/detail/operations.hpp>
 
@@ -32,16 +32,17 @@ struct buffer_range : copied_range {
     column_buffer* buffer;
 };
 
-/// One copy of a column. `allocate(bytes)` gives memory at `to`.
-template <class BackEnd, class Allocate>
+/// One copy of a column, into memory that the back end `memory` allocates.
 class column_copy {
    public:
-    column_copy(BackEnd& b, Allocate allocate, device from, device to, stream_token on, std::source_location where)
+    column_copy(back_end_ref b, back_end_ref memory, device from, device to, stream_token on,
+                std::source_location where)
         : b_{b},
-          allocate_{std::move(allocate)},
+          memory_{memory},
           from_{from},
           to_{to},
           on_{on.on_device(is_host_accessible(to) ? from : to)},
+          allocates_on_{on.on_device(to)},
           where_{where} {}
 
     [[nodiscard]] column run(column const& c) {
@@ -49,10 +50,10 @@ class column_copy {
         auto const total = lay_out(ranges_, runs_, c.view().node().arena);
         if (total == 0) return build_column(parts, nullptr, to_, {api, where_});
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
-        auto got = allocate_(static_cast<std::size_t>(total));
+        auto got = memory_.allocate(to_, static_cast<std::size_t>(total), allocates_on_);
         static_cast<void>(check_memory(got, {api, where_}));
         auto& memory = unwrapped(got);
-        std::shared_ptr<copy_with_source<value_of<decltype(got)>, column, queued_by<BackEnd>>> owner;
+        std::shared_ptr<copy_with_source<any_owner, column, any_owner>> owner;
         stream_memory_guard behind{b_, on_, to_};  // mutant: column_failed_move
         owner = std::make_shared<typename decltype(owner)::element_type>(std::move(memory));
         if (reads_later) owner->source = c;  // mutant: column_source_kept
@@ -95,7 +96,7 @@ class column_copy {
                 .metadata = c.metadata()};
     }
 
-    void copy(std::byte* to, std::int64_t total, queued_by<BackEnd>& queued) {
+    void copy(std::byte* to, std::int64_t total, any_owner& queued) {
         bool const is_down = is_host_accessible(to_);
         // A stream may still write pinned and managed memory, or use it: it is given out for work on the stream.
         if (is_host_accessible(from_) && (is_down || runs_.size() > 1))
@@ -137,10 +138,9 @@ class column_copy {
     }
     void wait() { static_cast<void>(wait_for(b_, on_, {api, where_})); }
 
-    BackEnd& b_;
-    Allocate allocate_;
+    back_end_ref b_, memory_;
     device from_, to_;
-    stream_token on_;
+    stream_token on_, allocates_on_;
     std::source_location where_;
     std::deque<std::vector<column_buffer>> buffers_{};
     std::deque<std::vector<column_parts>> children_{};
@@ -148,44 +148,38 @@ class column_copy {
     std::vector<copied_range> runs_{};
 };
 
+/// Moves a column into memory that the back end `memory` allocates. The children of a struct, which are on different
+/// devices, are moved one by one, without a stream: `on` may belong to one of the devices, and copies of the others
+/// cannot run on it.
+[[nodiscard]] inline column move_column(column const& c, device target, back_end_ref b, back_end_ref memory,
+                                        stream_token on, std::source_location where) {
+    reporter const r{"ferry::column::to", where};
+    static_cast<void>(check_stream_of(c.view(), on, target, r));
+    if (!c.view().is_mixed()) {
+        auto const from = c.device();
+        if (is_same_device(from, target)) return c;
+        static_cast<void>(check_support(b, from, r));
+        static_cast<void>(check_support(b, target, r));
+        return column_copy{b, memory, from, target, on, where}.run(c);
+    }
+    if (c.type().id != type_id::structure || !c.view().is_without_nulls())
+        static_cast<void>(
+            check_one_device(c.view(), "of such columns, only structs without nulls can be moved: move each child", r));
+    static_cast<void>(wait_for_devices(c.view(), b, on, r));  // mutant: column_children_wait
+    std::vector<column> moved;
+    for (int i = 0; i < c.child_count(); ++i)
+        moved.push_back(move_column(c.field(i, where), target, b, memory, {}, where));
+    return join({.name = c.name(), .flags = c.view().flags(), .metadata = c.view().metadata()}, moved, r);
+}
+
 /// See column::to.
 template <class Where>
 struct column_move {
-    template <class BackEnd>
-    [[nodiscard]] static column run(column const& c, Where const& place, BackEnd& b, stream_token on,
+    [[nodiscard]] static column run(column const& c, Where const& place, back_end_ref b, stream_token on,
                                     std::source_location where) {
-        constexpr auto api = "ferry::column::to";
-        ferry::device target;
-        if constexpr (memory_space<Where>) target = place.device();
-        else target = place;
-        static_cast<void>(check_stream_of(c.view(), on, target, {api, where}));
-        if (c.view().is_mixed()) return move_children(c, place, b, on, where);
-        auto const from = c.device();
-        if (is_same_device(from, target)) return c;
-        static_cast<void>(check_support(b, from, {api, where}));
-        static_cast<void>(check_support(b, target, {api, where}));
-        auto const allocate = [&](std::size_t bytes) {
-            if constexpr (memory_space<Where>) return buffer<Where>{bytes, place};
-            else return b.allocate(target, bytes, on.on_device(target));
-        };
-        return column_copy<BackEnd, decltype(allocate)>{b, allocate, from, target, on, where}.run(c);
-    }
-
-   private:
-    /// Moves the children of a struct, which are on different devices, one by one, without a stream: `on` may belong to
-    /// one of the devices, and copies of the others cannot run on it.
-    template <class BackEnd>
-    [[nodiscard]] static column move_children(column const& c, Where const& place, BackEnd& b, stream_token on,
-                                              std::source_location where) {
-        constexpr auto api = "ferry::column::to";
-        if (c.type().id != type_id::structure || !c.view().is_without_nulls())
-            static_cast<void>(check_one_device(
-                c.view(), "of such columns, only structs without nulls can be moved: move each child", {api, where}));
-        static_cast<void>(wait_for_devices(c.view(), b, on, {api, where}));  // mutant: column_children_wait
-        std::vector<column> moved;
-        for (int i = 0; i < c.child_count(); ++i) moved.push_back(run(c.field(i, where), place, b, {}, where));
-        return join({.name = c.name(), .flags = c.view().flags(), .metadata = c.view().metadata()}, moved,
-                    {api, where});
+        if constexpr (memory_space<Where>)
+            return move_column(c, place.device(), b, allocating_from{place, b}, on, where);
+        else return move_column(c, place, b, b, on, where);
     }
 };
 

@@ -7,7 +7,7 @@
 #include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
-#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/detail/operations.hpp>
 #include <ferry/tensor/view.hpp>
@@ -20,9 +20,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
 /// Implements `copy` and `try_copy`.
-template <class BackEnd>
-[[nodiscard]] std::int64_t copy_elements(tensor_view const& dst, tensor_view const& src, BackEnd& b, stream_token on,
-                                         reporter r) {
+[[nodiscard]] inline std::int64_t copy_elements(tensor_view const& dst, tensor_view const& src, back_end_ref b,
+                                                stream_token on, reporter r) {
     if (!check_support(b, dst.device(), r) || !check_support(b, src.device(), r)) return 0;
     if (!check_stream(on, dst.device(), src.device(), r)) return 0;
     std::int64_t count = 0;
@@ -54,26 +53,16 @@ template <class BackEnd>
 ///                stream or one of another device (R43, R44); errc::strides when `dst` repeats elements (R29) or the
 ///                number of strides differs from the rank; errors of the back end
 #if FERRY_HAS_EXCEPTIONS
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = host_only, stream_token on = {},
-                  std::source_location where = std::source_location::current()) {
+inline std::int64_t copy(tensor_view const& dst, tensor_view const& src, back_end_ref b = host_only,
+                         stream_token on = {}, std::source_location where = std::source_location::current()) {
     return detail::copy_elements(dst, src, b, on, {"ferry::copy", where});
 }
 #endif
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<std::int64_t> try_copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = host_only,
-                                            stream_token on = {},
-                                            std::source_location where = std::source_location::current()) {
-    return detail::attempt<std::int64_t>("ferry::copy", where, [&](detail::reporter r) {
-        return detail::copy_elements(dst, src, b, on, r);
-    });
+[[nodiscard]] inline result<std::int64_t> try_copy(tensor_view const& dst, tensor_view const& src,
+                                                   back_end_ref b = host_only, stream_token on = {},
+                                                   std::source_location where = std::source_location::current()) {
+    return detail::attempt<std::int64_t>("ferry::copy", where,
+                                         [&](detail::reporter r) { return detail::copy_elements(dst, src, b, on, r); });
 }
-
-// clang-format off
-FERRY_DELETED_BOTH(copy, try_copy, (tensor_view const&, tensor_view const&, Other&&, Rest&&...), "the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp",
-    template <class Other, class... Rest> requires(!back_end<std::remove_reference_t<Other>>));
-// clang-format on
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

@@ -5,7 +5,7 @@
 #include <ferry/column/bitmap.hpp>
 #include <ferry/column/view.hpp>
 #include <ferry/config.hpp>
-#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/detail/operations.hpp>
@@ -31,8 +31,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 /// Bytes of any device where the host reads them, finished: themselves, or a copy.
 class staged_bytes {
    public:
-    template <class BackEnd>
-    [[nodiscard]] bool stage(void const* data, std::int64_t bytes, device from, BackEnd& b, stream_token on,
+    [[nodiscard]] bool stage(void const* data, std::int64_t bytes, device from, back_end_ref b, stream_token on,
                              reporter r) {
         data_ = data;
         if (from.type == device_type::cpu || bytes == 0) return true;
@@ -52,9 +51,8 @@ class staged_bytes {
 };
 
 /// Stages the bits of a column's buffer, of its items alone, in `kept`.
-template <class BackEnd>
-[[nodiscard]] bool stage_bits(column_view c, std::size_t buffer, staged_bytes& kept, bitmap_view& out, BackEnd& b,
-                              stream_token on, reporter r) {
+[[nodiscard]] inline bool stage_bits(column_view c, std::size_t buffer, staged_bytes& kept, bitmap_view& out,
+                                     back_end_ref b, stream_token on, reporter r) {
     bool const is_empty = c.length() == 0;
     auto const* const begin = static_cast<std::byte const*>(c.buffers()[buffer].data) + (is_empty ? 0 : c.offset() / 8);
     auto const bytes = is_empty ? 0 : bitmap_bytes(c.offset() % 8 + c.length());
@@ -65,8 +63,8 @@ template <class BackEnd>
 
 /// Fresh memory on a device with bytes that `fill(host memory)` writes. `make(owner, data)` makes the result before the
 /// copy is queued, so that no failure frees what it still writes. Returns an empty result on failure.
-template <class BackEnd, class Fill, class Make>
-[[nodiscard]] auto put_bytes(std::int64_t bytes, device place, BackEnd& b, stream_token on, Fill fill, Make make,
+template <class Fill, class Make>
+[[nodiscard]] auto put_bytes(std::int64_t bytes, device place, back_end_ref b, stream_token on, Fill fill, Make make,
                              reporter r) -> std::invoke_result_t<Make&, std::shared_ptr<void const>, void*> {
     auto const size = static_cast<std::size_t>(bytes);
     auto host = host_only.allocate(cpu, size, {});
@@ -80,8 +78,7 @@ template <class BackEnd, class Fill, class Make>
     auto got = b.allocate(place, size, on);
     if (!check_memory(got, r)) return {};
     auto& memory = unwrapped(got);
-    using memory_type = std::remove_reference_t<decltype(memory)>;
-    std::shared_ptr<copy_with_source<memory_type, std::nullptr_t, queued_by<BackEnd>>> owner;
+    std::shared_ptr<copy_with_source<any_owner, std::nullptr_t, any_owner>> owner;
     stream_memory_guard behind{b, on, place};
     owner = std::make_shared<typename decltype(owner)::element_type>(std::move(memory));
     void* const data = owner->memory.data();

@@ -59,9 +59,8 @@ struct used_range {
 }
 /// Reads where the data of a buffer ends: the last offset, or the length of a view type's buffer.
 /// \return  false after an error, as errc::bad_column: outside of what is there
-template <class BackEnd>
-[[nodiscard]] bool read_end(column_view c, std::size_t i, column_path const& path, BackEnd& b, stream_token on,
-                            std::int64_t& out, reporter r) {
+[[nodiscard]] inline bool read_end(column_view c, std::size_t i, column_path const& path, back_end_ref b,
+                                   stream_token on, std::int64_t& out, reporter r) {
     auto const layout = c.layout();
     bool const is_variadic = i >= static_cast<std::size_t>(layout.buffer_count);
     auto const width = is_variadic || layout.buffers[1].bits == 64 ? 8 : 4;
@@ -88,8 +87,7 @@ template <class BackEnd>
 
 /// The host waits for a stream on which a column is ready: of default streams, once for that of each of its devices,
 /// because any of them may write its pinned memory.
-template <class BackEnd>
-[[nodiscard]] bool wait_for_devices(column_view c, BackEnd& b, stream_token on, reporter r) {
+[[nodiscard]] inline bool wait_for_devices(column_view c, back_end_ref b, stream_token on, reporter r) {
     std::vector<device> waited;
     return for_each_node(c, column_path{c.name()}, [&](column_view n, column_path const&) {
         auto const d = n.device();

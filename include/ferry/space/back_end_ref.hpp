@@ -1,0 +1,158 @@
+// ferry: a reference to a back end of any type.
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/space/buffer.hpp>
+#include <ferry/space/copy_plan.hpp>
+#include <ferry/space/detail/any_owner.hpp>
+#include <ferry/space/detail/operations.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace detail {
+
+/// The operations of a back end of one type. An optional operation that the type does not have is null.
+struct back_end_operations {
+    bool (*reaches)(void*, device);
+    result<any_owner> (*allocate)(void*, device, std::size_t, stream_token);
+    result<bool> (*copy)(void*, copy_plan const&, void*, device, void const*, device, stream_token);
+    result<> (*order)(void*, stream_token, stream_token);
+    result<> (*wait)(void*, stream_token);
+    result<any_owner> (*mark)(void*, stream_token);
+};
+
+/// Moves an object, or that of a result, into an owner.
+template <class Call>
+[[nodiscard]] result<any_owner> own_result(Call call) {
+    auto got = call();
+    any_owner owner;
+    if constexpr (is_result<decltype(got)>)
+        if (!got) return got.error();
+    if (!owner.store(std::move(unwrapped(got))))
+        return error{errc::out_of_memory, buffer_api, "an allocation failed: free memory", {}};
+    return owner;
+}
+/// Calls an operation, and returns its error, if it returns one.
+template <class Call>
+[[nodiscard]] result<> outcome_of(Call call) {
+    record to{"", {}};
+    static_cast<void>(perform(to, call));
+    return to.outcome;
+}
+
+template <back_end B>
+struct operations_of {
+    static B& at(void* b) noexcept { return *static_cast<B*>(b); }
+    static bool reaches(void* b, device d) { return at(b).reaches(d); }
+    static result<any_owner> allocate(void* b, device d, std::size_t bytes, stream_token on) {
+        return own_result([&] { return at(b).allocate(d, bytes, on); });
+    }
+    static result<bool> copy(void* b, copy_plan const& plan, void* dst, device to, void const* src, device from,
+                             stream_token on) {
+        record outcome{"", {}};
+        bool is_complete = false;
+        if (!queue_copy(at(b), plan, dst, to, src, from, on, is_complete, outcome)) return outcome.outcome.error();
+        return is_complete;
+    }
+    static result<> order(void* b, stream_token from, stream_token to) {
+        return outcome_of([&] { return at(b).order(from, to); });
+    }
+    static result<> wait(void* b, stream_token on) {
+        return outcome_of([&] { return at(b).wait(on); });
+    }
+    static result<any_owner> mark([[maybe_unused]] void* b, [[maybe_unused]] stream_token on) {
+        if constexpr (marking_back_end<B>) return own_result([&] { return at(b).mark(on); });
+        else return any_owner{};
+    }
+    static constexpr back_end_operations table{reaches, allocate, copy,
+                                               order,   wait,     marking_back_end<B> ? mark : nullptr};
+};
+
+}  // namespace detail
+
+/// A reference to a back end of any type, through which code that is compiled once calls it (D24). Two pointers; pass
+/// it by value. Any back end converts to it, also a temporary one for the duration of a call. Itself a back end, as
+/// thread-safe as the one it references, which must outlive it.
+///
+/// An error that the back end returns is returned; one that it throws is thrown.
+class back_end_ref {
+   public:
+    /// References a back end.
+    ///
+    /// \param b  back end
+    template <class B>
+        requires(!std::derived_from<std::remove_cvref_t<B>, back_end_ref> && back_end<std::remove_reference_t<B>>)
+    constexpr back_end_ref(B&& b FERRY_LIFETIME_BOUND) noexcept
+        : object_{const_cast<void*>(static_cast<void const*>(&b))},
+          operations_{&detail::operations_of<std::remove_reference_t<B>>::table} {}
+    // clang-format off
+    template <class Other>
+        requires(!back_end<std::remove_reference_t<Other>>)
+    back_end_ref(Other&&) FERRY_DELETED("the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
+    // clang-format on
+
+    /// Returns whether the back end supports a device.
+    ///
+    /// \param d  device
+    /// \return   true if it can allocate on the device and copy to and from it
+    [[nodiscard]] bool reaches(device d) const { return operations_->reaches(object_, d); }
+    /// Allocates memory.
+    ///
+    /// \param d      device
+    /// \param bytes  size
+    /// \param on     stream of the work that uses the memory
+    /// \return       owner of the memory, or the error of the back end
+    [[nodiscard]] result<detail::any_owner> allocate(device d, std::size_t bytes, stream_token on) const {
+        return operations_->allocate(object_, d, bytes, on);
+    }
+    /// Executes a plan, as `copy` of the back end does.
+    ///
+    /// \param plan  copy plan
+    /// \param dst   destination
+    /// \param to    its device
+    /// \param src   source
+    /// \param from  its device
+    /// \param on    stream
+    /// \return      whether the copy is complete, or the error of the back end
+    result<bool> copy(copy_plan const& plan, void* dst, device to, void const* src, device from,
+                      stream_token on) const {
+        return operations_->copy(object_, plan, dst, to, src, from, on);
+    }
+    /// Makes later work on one stream wait for the work that is queued on another.
+    ///
+    /// \param from  stream that is waited for
+    /// \param to    stream that waits
+    /// \return      the error of the back end, if any
+    result<> order(stream_token from, stream_token to) const { return operations_->order(object_, from, to); }
+    /// Blocks the host until the work that is queued on a stream has completed.
+    ///
+    /// \param on  stream
+    /// \return    the error of the back end, if any
+    result<> wait(stream_token on) const { return operations_->wait(object_, on); }
+    /// Returns an object whose destructor waits for the work that is queued on a stream; see `marking_back_end`.
+    ///
+    /// \param on  stream
+    /// \return    the object, which waits for nothing if the back end has no `mark`; or the error of the back end
+    [[nodiscard]] result<detail::any_owner> mark(stream_token on) const {
+        return operations_->mark != nullptr ? operations_->mark(object_, on) : detail::any_owner{};
+    }
+
+   protected:
+    /// The back end that is referenced.
+    [[nodiscard]] void* object() const noexcept { return object_; }
+
+   private:
+    void* object_;
+    detail::back_end_operations const* operations_;
+};
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE
