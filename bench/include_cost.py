@@ -65,10 +65,10 @@ def measure(compiler, rounds, folder):
 
 
 def lines_of(names):
-    """Lines of headers and of folders of headers, without the kernels that a tool has written as PTX."""
+    """Lines of headers and of folders of headers, without the generated kernels."""
     found = [ROOT / "include" / "ferry" / name for name in names]
     files = [file for path in found for file in (sorted(path.rglob("*.*")) if path.is_dir() else [path])]
-    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files if file.name != "ptx.hpp")
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files if file.name != "fatbin.hpp")
 
 
 def parts(rounds, folder):

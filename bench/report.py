@@ -295,7 +295,7 @@ def page(rows, facts, parts=None):
     out += ["", "![ferry and its peers side by side](performance.png)"]
     if parts:
         out += ["", "## Cost of each part", "", *wrapped(
-                "\"Lines\" counts the part's own headers, rounded to ten, without the generated PTX in `ferry/cuda/detail/pack/ptx.hpp` (about 7650 lines); "
+                "\"Lines\" counts the part's own headers, rounded to ten, without the generated kernels in `ferry/cuda/detail/pack/fatbin.hpp` (about 740 lines); "
                 f"those of IPC include `ferry/wire`. \"Front end\" is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` for a file that "
                 "includes only the header, minus the time for the header in the column *without* or for an empty file: the minimum of "
                 f"{parts['rounds']} rounds on {parts['date']}, in which `#include <memory>` took {parts['memory']:.2f} s. "

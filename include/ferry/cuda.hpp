@@ -1,4 +1,5 @@
-// ferry: umbrella header for the CUDA back end (streams, memory spaces and copies). Only *.cuh files require nvcc.
+// ferry: umbrella header for the CUDA back end: streams, memory spaces and copies. The embedded kernels are in
+// cuda/pack.hpp alone. Only *.cuh files require nvcc.
 #pragma once
 
 #include <ferry/cuda/batch.hpp>
@@ -11,7 +12,6 @@
 #include <ferry/cuda/huge_pages.hpp>
 #include <ferry/cuda/memory.hpp>
 #include <ferry/cuda/order.hpp>
-#include <ferry/cuda/pack.hpp>
 #include <ferry/cuda/pending.hpp>
 #include <ferry/cuda/pinned_pool.hpp>
 #include <ferry/cuda/pool.hpp>

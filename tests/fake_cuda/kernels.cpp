@@ -6,7 +6,7 @@
 #pragma GCC diagnostic ignored "-Wconversion"  // written for nvcc
 #include <ferry/cuda/detail/pack/kernels.cuh>
 #pragma GCC diagnostic pop
-#include <ferry/cuda/detail/pack/ptx.hpp>
+#include <ferry/cuda/detail/pack/fatbin.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ using namespace ferry::cuda::detail;
 
 /// Binds the arguments of a launch, by value as CUDA does; requires the mutex.
 struct kernel {
-    char const* ptx;
+    std::uint64_t const* fatbin;
     char const* name;
     std::function<void()> (*bind)(void const* argument, dim3 blocks, int device);
 };
@@ -107,42 +107,43 @@ std::function<void()> pieces(void const* argument, dim3, int device) {
 }
 
 template <class Word>
-constexpr kernel of_word(char const* ptx, int i) {
+constexpr kernel of_word(std::uint64_t const* fatbin, int i) {
     switch (static_cast<pack_kernel>(i)) {
-        case pack_kernel::gather_32: return {ptx, "ferry_gather_32", gather<Word, std::uint32_t, std::int32_t>};
-        case pack_kernel::gather_mixed: return {ptx, "ferry_gather_mixed", gather<Word, std::uint32_t, std::int64_t>};
-        case pack_kernel::gather_64: return {ptx, "ferry_gather_64", gather<Word, std::uint64_t, std::int64_t>};
-        default: return {ptx, "ferry_tiles", tiles<Word, false>};
+        case pack_kernel::gather_32: return {fatbin, "ferry_gather_32", gather<Word, std::uint32_t, std::int32_t>};
+        case pack_kernel::gather_mixed:
+            return {fatbin, "ferry_gather_mixed", gather<Word, std::uint32_t, std::int64_t>};
+        case pack_kernel::gather_64: return {fatbin, "ferry_gather_64", gather<Word, std::uint64_t, std::int64_t>};
+        default: return {fatbin, "ferry_tiles", tiles<Word, false>};
     }
 }
 
 using byte_word = std::uint8_t;
 using short_word = std::uint16_t;
 kernel const kernels[] = {
-    {pack_ptx_0, "ferry_bits", bits},
-    {pack_ptx_pieces, "ferry_pieces", pieces},
-    {pack_ptx_1, "ferry_tiles_vector", tiles<byte_word, true>},
-    {pack_ptx_2, "ferry_tiles_vector", tiles<short_word, true>},
-    of_word<byte_word>(pack_ptx_1, 0),
-    of_word<byte_word>(pack_ptx_1, 1),
-    of_word<byte_word>(pack_ptx_1, 2),
-    of_word<byte_word>(pack_ptx_1, 3),
-    of_word<short_word>(pack_ptx_2, 0),
-    of_word<short_word>(pack_ptx_2, 1),
-    of_word<short_word>(pack_ptx_2, 2),
-    of_word<short_word>(pack_ptx_2, 3),
-    of_word<std::uint32_t>(pack_ptx_4, 0),
-    of_word<std::uint32_t>(pack_ptx_4, 1),
-    of_word<std::uint32_t>(pack_ptx_4, 2),
-    of_word<std::uint32_t>(pack_ptx_4, 3),
-    of_word<std::uint64_t>(pack_ptx_8, 0),
-    of_word<std::uint64_t>(pack_ptx_8, 1),
-    of_word<std::uint64_t>(pack_ptx_8, 2),
-    of_word<std::uint64_t>(pack_ptx_8, 3),
-    of_word<word_16>(pack_ptx_16, 0),
-    of_word<word_16>(pack_ptx_16, 1),
-    of_word<word_16>(pack_ptx_16, 2),
-    of_word<word_16>(pack_ptx_16, 3),
+    {pack_fatbin_0, "ferry_bits", bits},
+    {pack_fatbin_pieces, "ferry_pieces", pieces},
+    {pack_fatbin_1, "ferry_tiles_vector", tiles<byte_word, true>},
+    {pack_fatbin_2, "ferry_tiles_vector", tiles<short_word, true>},
+    of_word<byte_word>(pack_fatbin_1, 0),
+    of_word<byte_word>(pack_fatbin_1, 1),
+    of_word<byte_word>(pack_fatbin_1, 2),
+    of_word<byte_word>(pack_fatbin_1, 3),
+    of_word<short_word>(pack_fatbin_2, 0),
+    of_word<short_word>(pack_fatbin_2, 1),
+    of_word<short_word>(pack_fatbin_2, 2),
+    of_word<short_word>(pack_fatbin_2, 3),
+    of_word<std::uint32_t>(pack_fatbin_4, 0),
+    of_word<std::uint32_t>(pack_fatbin_4, 1),
+    of_word<std::uint32_t>(pack_fatbin_4, 2),
+    of_word<std::uint32_t>(pack_fatbin_4, 3),
+    of_word<std::uint64_t>(pack_fatbin_8, 0),
+    of_word<std::uint64_t>(pack_fatbin_8, 1),
+    of_word<std::uint64_t>(pack_fatbin_8, 2),
+    of_word<std::uint64_t>(pack_fatbin_8, 3),
+    of_word<word_16>(pack_fatbin_16, 0),
+    of_word<word_16>(pack_fatbin_16, 1),
+    of_word<word_16>(pack_fatbin_16, 2),
+    of_word<word_16>(pack_fatbin_16, 3),
 };
 
 }  // namespace
@@ -152,19 +153,19 @@ using namespace fake;
 
 extern "C" {
 
-/// A library is its PTX.
+/// A library is its fat binary, whose header states the sizes of the header and of the rest.
 cudaError_t CUDARTAPI cudaLibraryLoadData(cudaLibrary_t* out, void const* data, cudaJitOption*, void**, unsigned,
                                           cudaLibraryOption*, void**, unsigned) {
     for (auto const& k : kernels) {
-        if (std::strcmp(k.ptx, static_cast<char const*>(data)) != 0) continue;
-        *out = reinterpret_cast<cudaLibrary_t>(const_cast<char*>(k.ptx));
+        if (std::memcmp(k.fatbin, data, 16) != 0 || std::memcmp(k.fatbin, data, 16 + k.fatbin[1]) != 0) continue;
+        *out = reinterpret_cast<cudaLibrary_t>(const_cast<std::uint64_t*>(k.fatbin));
         return say(cudaSuccess);
     }
     return say(cudaErrorInvalidPtx);
 }
 cudaError_t CUDARTAPI cudaLibraryGetKernel(cudaKernel_t* out, cudaLibrary_t library, char const* name) {
     for (auto const& k : kernels) {
-        if (k.ptx != reinterpret_cast<char const*>(library) || std::strcmp(k.name, name) != 0) continue;
+        if (k.fatbin != reinterpret_cast<std::uint64_t const*>(library) || std::strcmp(k.name, name) != 0) continue;
         *out = reinterpret_cast<cudaKernel_t>(const_cast<kernel*>(&k));
         return say(cudaSuccess);
     }

@@ -1,6 +1,7 @@
 // Exchanges during a graph capture, on captured and other streams: unsupported calls are refused, and no capture is
 // invalidated.
 #include <ferry/cuda/copier.hpp>
+#include <ferry/cuda/pack.hpp>
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
 

@@ -1,9 +1,9 @@
-// ferry: strided copies with kernels that are embedded as PTX. Does not need nvcc.
+// ferry: strided copies with kernels that are embedded as compressed PTX. Does not need nvcc.
 #pragma once
 
 #include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/detail/pack/launch.hpp>
-#include <ferry/cuda/detail/pack/ptx.hpp>
+#include <ferry/cuda/detail/pack/fatbin.hpp>
 #include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/piece.hpp>
@@ -15,11 +15,11 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 namespace detail {
 
-/// Loads PTX for every device and returns `take(kernel_by_name)`. The library stays loaded until the process ends,
-/// because a queued kernel may need it. If `take` throws, the library is unloaded.
+/// Loads a fat binary for every device and returns `take(kernel_by_name)`. The library stays loaded until the process
+/// ends, because a queued kernel may need it. If `take` throws, the library is unloaded.
 template <class Take>
-auto load_ptx(char const* ptx, Take take) {
-    kernel_library const library = load_library(ptx);
+auto load_kernels(void const* fatbin, Take take) {
+    kernel_library const library = load_library(fatbin);
     try {
         return take([library](char const* name) { return get_kernel(library, name); });
     } catch (...) {
@@ -34,8 +34,8 @@ struct pack_library {
                                             "ferry_tiles",     "ferry_tiles_vector", "ferry_bits"};
     cudaKernel_t kernels[6] = {};
 
-    pack_library(char const* ptx, int word) {
-        load_ptx(ptx, [&](auto kernel) {
+    pack_library(void const* fatbin, int word) {
+        load_kernels(fatbin, [&](auto kernel) {
             for (int i = 0; i < 6; ++i)
                 if (has(static_cast<pack_kernel>(i), word)) kernels[i] = kernel(names[i]);
         });
@@ -46,41 +46,29 @@ struct pack_library {
     }
 };
 
-/// Returns the kernel of a job; loads the PTX of its word size at the first call. A failed load is repeated by the next
-/// job.
-[[nodiscard]] inline cudaKernel_t ptx_kernel(pack_job const& job) {
-    auto const i = static_cast<int>(job.kernel);
+/// Returns a kernel of a fat binary; loads it at the first call. The next call repeats a failed load.
+template <auto const& Fatbin, int Word>
+[[nodiscard]] cudaKernel_t embedded_kernel_of(pack_kernel k) {
+    static pack_library const l{Fatbin, Word};
+    return l.kernels[static_cast<int>(k)];
+}
+
+/// Returns the kernel of a job.
+[[nodiscard]] inline cudaKernel_t embedded_kernel(pack_job const& job) {
     switch (job.word) {
-        case 0: {
-            static pack_library const l{pack_ptx_0, 0};
-            return l.kernels[i];
-        }
-        case 1: {
-            static pack_library const l{pack_ptx_1, 1};
-            return l.kernels[i];
-        }
-        case 2: {
-            static pack_library const l{pack_ptx_2, 2};
-            return l.kernels[i];
-        }
-        case 4: {
-            static pack_library const l{pack_ptx_4, 4};
-            return l.kernels[i];
-        }
-        case 8: {
-            static pack_library const l{pack_ptx_8, 8};
-            return l.kernels[i];
-        }
-        default: {
-            static pack_library const l{pack_ptx_16, 16};
-            return l.kernels[i];
-        }
+        case 0: return embedded_kernel_of<pack_fatbin_0, 0>(job.kernel);
+        case 1: return embedded_kernel_of<pack_fatbin_1, 1>(job.kernel);
+        case 2: return embedded_kernel_of<pack_fatbin_2, 2>(job.kernel);
+        case 4: return embedded_kernel_of<pack_fatbin_4, 4>(job.kernel);
+        case 8: return embedded_kernel_of<pack_fatbin_8, 8>(job.kernel);
+        default: return embedded_kernel_of<pack_fatbin_16, 16>(job.kernel);
     }
 }
 
-/// Returns the kernel for scattered pieces; loads its PTX at the first call. The next call repeats a failed load.
-[[nodiscard]] inline cudaKernel_t ptx_pieces_kernel() {
-    static cudaKernel_t const kernel = load_ptx(pack_ptx_pieces, [](auto by_name) { return by_name("ferry_pieces"); });
+/// Returns the kernel for scattered pieces; loads it as `embedded_kernel_of` does.
+[[nodiscard]] inline cudaKernel_t embedded_pieces_kernel() {
+    static cudaKernel_t const kernel =
+        load_kernels(pack_fatbin_pieces, [](auto by_name) { return by_name("ferry_pieces"); });
     return kernel;
 }
 
@@ -110,7 +98,7 @@ struct pack_library {
 /// \throws error  errc::stream for a null handle; errc::capturing for an invalidated capture; errc::no_peer_access;
 ///                errors of `device_of_pointer`; errors of CUDA
 inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref on) {
-    detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
+    detail::launch_pack(plan, dst, src, on, detail::embedded_kernel, "ferry::cuda::pack");
 }
 
 /// Copies scattered pieces with kernels queued on `on`, one launch for every 1024 pieces. For pieces of a few KiB, this
@@ -129,7 +117,7 @@ inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
 /// \param on      CUDA stream
 /// \throws error  errc::stream for a null handle; errc::capturing for an invalidated capture; errors of CUDA
 inline void pack_pieces(std::span<piece const> pieces, stream_ref on) {
-    detail::launch_pieces(pieces, on, detail::ptx_pieces_kernel, "ferry::cuda::pack_pieces");
+    detail::launch_pieces(pieces, on, detail::embedded_pieces_kernel, "ferry::cuda::pack_pieces");
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

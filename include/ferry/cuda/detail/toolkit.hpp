@@ -59,9 +59,9 @@ inline void memcpy_batch(void* const* dst, void const* const* src, std::size_t c
 inline cudaError_t get_stream_device(cudaStream_t s, int* id) noexcept { return cudaStreamGetDevice(s, id); }
 
 using kernel_library = cudaLibrary_t;
-[[nodiscard]] inline kernel_library load_library(char const* ptx) {
+[[nodiscard]] inline kernel_library load_library(void const* fatbin) {
     kernel_library library = nullptr;
-    check(cudaLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0), "cudaLibraryLoadData");
+    check(cudaLibraryLoadData(&library, fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0), "cudaLibraryLoadData");
     return library;
 }
 [[nodiscard]] inline cudaKernel_t get_kernel(kernel_library library, char const* name) {
@@ -90,10 +90,10 @@ inline cudaError_t get_stream_device(cudaStream_t s, int* id) {
 }
 
 using kernel_library = CUlibrary;
-[[nodiscard]] inline kernel_library load_library(char const* ptx) {
+[[nodiscard]] inline kernel_library load_library(void const* fatbin) {
     kernel_library library = nullptr;
     auto const load = [&] {
-        return driver().library_load(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0);
+        return driver().library_load(&library, fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0);
     };
     check_driver(load(), "cuLibraryLoadData", [&] { return with_context(load); });
     return library;
