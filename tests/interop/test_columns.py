@@ -619,6 +619,18 @@ def test_an_empty_slice_of_a_view_column_is_valid():
         mt.Column.from_arrow(part).validate(full=True)
 
 
+def test_an_empty_slice_begins_at_an_offset_that_is_valid():
+    """Offsets in front of a slice may have any values, and pyarrow reads the first offset of an empty array."""
+    offsets = np.array([-7, -7, 0, 1, 2], "i4").tobytes()
+    for format_, more in ((b"u", (b"ab",)), (b"+l", ())):
+        child = Node(format_, 2, (None, offsets, *more), (Node(name=b"item"),) if format_ == b"+l" else (), offset=2, name=b"x")
+        for format_of_parent, buffer in ((b"+s", None), (b"+w:1", None), (b"+us:0", bytes(2))):
+            c = mt.Column.from_arrow(Forged(Tree(Node(format_of_parent, 2, (buffer,), (child,), null_count=0))))
+            c.validate(full=True)
+            for begin in range(3):
+                back(c[begin:begin]).validate(full=True)
+
+
 # DLPack
 
 

@@ -349,13 +349,11 @@ namespace detail {
     return id == type_id::structure || id == type_id::sparse_union || id == type_id::fixed_size_list;
 }
 /// Child `i` of a column whose offset applies to its children: the part that belongs to the items from `begin` on,
-/// which is counted from the first item of the buffers. The range has been checked with the structure. An empty part
-/// has offset 0, because consumers may take a buffer without items as empty.
+/// which is counted from the first item of the buffers. The range has been checked with the structure.
 [[nodiscard]] inline column_view part_of_child(column_view const& c, int i, std::int64_t begin) noexcept {
     auto const child = child_of(c, i);
     std::int64_t const each = c.type().id == type_id::fixed_size_list ? c.type().width : 1;
-    std::int64_t const length = (c.offset() + c.length() - begin) * each;
-    return {child.node(), length == 0 ? 0 : child.offset() + begin * each, length};
+    return {child.node(), child.offset() + begin * each, (c.offset() + c.length() - begin) * each};
 }
 
 /// Calls `f` with each node of a tree and its path, until it returns false.

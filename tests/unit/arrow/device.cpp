@@ -247,6 +247,23 @@ TEST_CASE("the validity of a slice is not read in device memory: the items of it
     }
 }
 
+TEST_CASE("the offsets of an empty slice are not read in device memory: its child begins where the slice does") {
+    world w;
+    auto const offsets = std::make_shared<sim_memory>(w.sim.make_memory(w.place, 64));
+    column_buffer const text[] = {{}, {offsets->data(), 64}, {offsets->data(), -1}}, items[] = {{}, text[1]}, none[1]{};
+    ferry::column_parts const children[] = {{.format = "u", .length = 8, .offset = 2, .buffers = text},
+                                            {.format = "i", .length = 8, .offset = 2, .buffers = items}};
+    auto const c =
+        ferry::make_column({.format = "+s", .length = 8, .buffers = none, .children = children}, offsets, w.place);
+    ArrowDeviceArray array{};
+    ferry::to_arrow(c.slice(3, 0), &array, w.events);
+    CHECK(array.array.children[0]->offset == 5);
+    CHECK(array.array.children[0]->buffers[1] == offsets->data());
+    CHECK(array.array.children[1]->offset == 0);
+    array.array.release(&array.array);
+    w.gate.open();
+}
+
 TEST_CASE("a column on several devices is exported child by child: each interface has one device") {
     world w;
     column const near[] = {ferry::make_column({.format = "n", .name = "h", .length = 5}, nullptr), w.make()};

@@ -341,6 +341,41 @@ TEST_CASE("a column without items has the one offset that consumers read, and no
     array.release(&array);
 }
 
+TEST_CASE("an empty slice is exported with the offset at which it begins, because those in front may be invalid") {
+    std::int32_t const narrow[] = {-7, -7, 0, 1, 2};
+    std::int64_t const wide[] = {-7, -7, 0, 1, 2};
+    unsigned char const bytes[8]{};
+    column_buffer const numbers[] = {{}, {bytes, 8}}, none[1]{}, ids[] = {{bytes, 8}};
+    column_parts const two[] = {{.format = "i", .length = 2, .buffers = numbers},
+                                {.format = "i", .length = 2, .buffers = numbers}};
+    column_parts const entries{.format = "+s", .length = 2, .buffers = none, .children = two};
+    for (std::string_view const format : {"u", "U", "z", "Z", "+l", "+L", "+m"}) {
+        bool const is_wide = format == "U" || format == "Z" || format == "+L", is_nested = format[0] == '+';
+        column_buffer const buffers[] = {{}, is_wide ? column_buffer{wide, 40} : column_buffer{narrow, 20}, {bytes, 2}};
+        column_parts const child{.format = format,
+                                 .length = 2,
+                                 .offset = 2,
+                                 .buffers = {buffers, is_nested ? std::size_t{2} : 3},
+                                 .children = {format == "+m" ? &entries : two, is_nested ? std::size_t{1} : 0}};
+        for (auto const* parent : {"+s", "+us:0", "+w:1"}) {
+            column_parts const middle{
+                .format = parent, .length = 2, .buffers = parent[1] == 'u' ? ids : none, .children = {&child, 1}};
+            auto const c =
+                ferry::make_column({.format = "+s", .length = 2, .buffers = none, .children = {&middle, 1}}, nullptr);
+            for (std::int64_t const begin : {0, 1, 2}) {
+                ArrowArray array{};
+                ferry::to_arrow(c.slice(begin, 0), &array);
+                auto const& inner = *array.children[0];
+                auto const& leaf = *inner.children[0];
+                CHECK(array.offset + inner.offset + inner.length + leaf.length == 0);
+                CHECK(leaf.offset == 2 + begin);
+                CHECK(leaf.buffers[1] == buffers[1].data);
+                array.release(&array);
+            }
+        }
+    }
+}
+
 TEST_CASE("an exported null count is the known one: that of a slice only if the column has no nulls") {
     std::int32_t const numbers[5]{};
     unsigned char const validity[] = {0b10110};

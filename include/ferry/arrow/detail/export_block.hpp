@@ -3,6 +3,7 @@
 
 #include <ferry/abi/arrow.hpp>
 #include <ferry/column/bitmap.hpp>
+#include <ferry/column/layout.hpp>
 #include <ferry/column/view.hpp>
 
 #include <atomic>  // children may be moved out and released on other threads
@@ -17,7 +18,9 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 /// Where an exported array begins. The offset of a struct, sparse union or fixed-size list applies to its children, and
 /// several consumers ignore it there: the slice is moved into the children, and the offset is 0. A validity that then
 /// begins within a byte is copied; if the host must not read it, the items of its first byte stay, as an offset
-/// below 8. Nodes of other types keep their offset, which applies to their own buffers.
+/// below 8. Nodes of other types keep their offset, which applies to their own buffers; but an empty part of a child
+/// has offset 0, because consumers may take a buffer without items as empty, unless it has offsets: consumers read the
+/// one at which it begins, and those in front may be invalid.
 struct export_rule {
     bool may_read = false;  ///< the host may read the validity
 
@@ -32,7 +35,12 @@ struct export_rule {
         return static_cast<std::size_t>((bitmap_bytes(c.length()) + 7) / 8 * 8);
     }
     [[nodiscard]] column_view child(column_view c, int i) const noexcept {
-        return slices_children(c.type().id) ? part_of_child(c, i, skipped(c)) : child_of(c, i);
+        if (!slices_children(c.type().id)) return child_of(c, i);
+        auto const part = part_of_child(c, i, skipped(c));
+        auto const layout = part.layout();
+        if (part.length() != 0 || layout.buffer_count < 2) return part;
+        bool const has_offsets = layout.buffers[1].kind == buffer_kind::offsets && part.buffers()[1].data != nullptr;
+        return {part.node(), has_offsets ? part.offset() : 0, 0};
     }
 };
 
