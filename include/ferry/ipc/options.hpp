@@ -25,7 +25,10 @@ enum class segment_kind : std::uint8_t {
 
 /// Options of a session.
 struct session_options {
-    /// Maximum number of unused mappings kept for later attaches, the most recently used ones; 0: none.
+    /// Maximum number of unused mappings kept for later attaches, the most recently used ones; 0: none. A session has
+    /// no thread: an unused mapping whose share is closed stays, within the bounds of this and of `unused_bytes`, until
+    /// the session is next called: a share, an attach that makes a mapping, `session::collect`, or a release of a
+    /// tensor at least 1 ms after the last one that looked for closed shares.
     std::size_t unused_mappings = 64;
     /// Kind of the segments that the session or `shared_space` allocates. A share of device memory has a segment as
     /// well, without data. Anonymous segments need no /dev/shm and are not limited by its size (64 MiB in many
