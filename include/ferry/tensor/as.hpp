@@ -33,6 +33,7 @@ struct as_target {
     access_from access;
     layout strides;
     bool is_const;
+    char const* unless_const = "call as<T const>, or request a copy with copy_policy::always";
 };
 
 template <class T, int Rank, access_from Access = access_from::host, layout Layout = layout::strided>
@@ -54,11 +55,10 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
     std::int64_t count = 0;
     if (!has_strides(v) || !element_count(v.shape(), count)) return report_invalid(v, r);  // R25, R32
     if (!to.is_const && v.is_read_only())
-        return report(r, errc::read_only,
-                      "the tensor is read-only (R11): call as<T const>, or request a copy with copy_policy::always");
+        return report(r, errc::read_only, message{"the tensor is read-only (R11): "} << to.unless_const);
     if (!to.is_const)
         if (int const i = repeated_dimension(v.shape(), v.strides()); i >= 0)
-            return report_repetition(i, "call as<T const>, or request a copy with copy_policy::always", r);
+            return report_repetition(i, to.unless_const, r);
     if (to.access == access_from::host && !is_host_accessible(v.device()))
         return report(r, errc::not_accessible,
                       message{"the data is on "}

@@ -30,6 +30,7 @@ template <int Rank, class... T>
     as_target to{};
     if (!((v.dtype() == dtype_of<T> && (to = target_of<T, Rank>, true)) || ...))  // mutant: visit_dtype
         return report_visit<T...>(v.dtype(), r);
+    to.unless_const = "call visit<T const>, or request a copy with copy_policy::always";
     return check_as(v, to, r);
 }
 
