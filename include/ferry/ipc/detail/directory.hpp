@@ -50,12 +50,14 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 /// Returns the name of a file for a name: a slash becomes `!`, as in sysfs.
 /// \throws error  errc::argument: not a name
 [[nodiscard]] inline std::string file_of(std::string_view name, char const* api) {
-    auto const is_bad = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '!'; };
-    if (name.empty() || name.size() > 200 || name[0] == '.' || std::ranges::any_of(name, is_bad))
-        fail(errc::argument, api,
-             message{"the name has "} << std::uint64_t{name.size()}
-                                      << " bytes, a control character, `!`, or a dot in front: pass 1 to 200 bytes "
-                                         "without these");
+    auto const is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+    auto const refuse = [&](message const& why) { fail(errc::argument, api, why); };
+    if (name.empty() || name.size() > 200)
+        refuse(message{"the name has "} << std::uint64_t{name.size()} << " bytes: pass 1 to 200 bytes");
+    if (name[0] == '.') refuse(message{"the name has a dot in front: pass one without it"});
+    if (name.find('!') != name.npos)
+        refuse(message{"the name has a `!`, which its file has for `/`: pass `/` instead"});
+    if (std::ranges::any_of(name, is_control)) refuse(message{"the name has a control character: pass one without it"});
     std::string file{name};
     std::ranges::replace(file, '/', '!');
     return file;
