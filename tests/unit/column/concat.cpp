@@ -17,6 +17,7 @@
 #include <new>
 #include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -178,6 +179,21 @@ TEST_CASE("joined dictionaries have distinct values; equal ones are shared") {
     CHECK(ferry::concat(twice).dictionary().length() == 3);  // as they are
     column const empty[] = {dictionary_of({}, {}), dictionary_of({0}, {8}), dictionary_of({}, {9})};
     CHECK(support::shown(ferry::concat(empty).dictionary()) == std::vector<std::string>{"08000000", "09000000"});
+}
+
+TEST_CASE("in values with a dictionary of their own, a null index and the index of a null value are one value, null") {
+    std::int8_t const index[] = {0};
+    unsigned char const null_bit[] = {0};
+    column_buffer const valid[] = {{}, {index, 1}}, null[] = {{null_bit, 1}, {index, 1}};
+    auto const of = [&](std::span<column_buffer const> indices, std::span<column_buffer const> items) {
+        ferry::column_parts const words{.format = "c", .length = 1, .buffers = items},
+            values{.format = "c", .length = 1, .buffers = indices, .dictionary = &words};
+        return ferry::make_column({.format = "c", .length = 1, .buffers = valid, .dictionary = &values}, nullptr);
+    };
+    column const chunks[] = {of(null, valid), of(valid, null)};
+    auto const values = ferry::concat(chunks).dictionary();
+    CHECK(values.length() == 1);
+    CHECK(values.null_count() == 1);
 }
 
 TEST_CASE("a joined dictionary is ordered if all dictionaries are the beginning of one") {
