@@ -3,6 +3,7 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/open_group.hpp>
+#include <ferry/ipc/handle_ref.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/space/back_end.hpp>
@@ -44,11 +45,9 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 ///                errc::stream: a null stream, or one of another device;
 ///                errors of the back end
 /// \throws std::bad_alloc
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor attach(wire::descriptor const& from, attach_options const& options = {},
-                                    BackEnd&& b = host_only,
-                                    std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline managed_tensor attach(wire::descriptor const& from, attach_options const& options = {},
+                                           handle_ref b = host_only,
+                                           std::source_location where = std::source_location::current()) {
     wire::check(from, where);
     auto const* const t = std::get_if<wire::tensor>(&from.root);
     if (t == nullptr)
@@ -67,10 +66,8 @@ template <class BackEnd = host_back_end const&>
                         found.is_read_only ? flags::read_only : flags::none, version::current, where);
 }
 
-template <class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor attach(wire::descriptor const& from, BackEnd&& b,
-                                    std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline managed_tensor attach(wire::descriptor const& from, handle_ref b,
+                                           std::source_location where = std::source_location::current()) {
     return ipc::attach(from, attach_options{}, b, where);
 }
 

@@ -75,11 +75,9 @@ inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail
 /// \param where    source location for errors
 /// \return         column that keeps the mapping
 /// \throws error  errc::bad_column, with the path of the node; errc::argument: the descriptor of a tensor; as `attach`
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] column attach_column(wire::descriptor const& from, attach_options const& options = {},
-                                   BackEnd&& b = host_only,
-                                   std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline column attach_column(wire::descriptor const& from, attach_options const& options = {},
+                                          handle_ref b = host_only,
+                                          std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::ipc::attach_column";
     wire::check(from, where);
     auto const* const node = std::get_if<wire::node>(&from.root);
@@ -115,10 +113,8 @@ template <class BackEnd = host_back_end const&>
     return detail::column_of(*node, ranges, std::move(held), api, where);
 }
 
-template <class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] column attach_column(wire::descriptor const& from, BackEnd&& b,
-                                   std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline column attach_column(wire::descriptor const& from, handle_ref b,
+                                          std::source_location where = std::source_location::current()) {
     return ipc::attach_column(from, attach_options{}, b, where);
 }
 

@@ -257,11 +257,9 @@ template <class T, class Attach>
 /// \param names          directory
 /// \return               the tensor; empty: no such entry
 /// \throws error  errors of `attach`; errc::permission: the directory is not this user's alone
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] std::optional<managed_tensor> find_tensor(std::string_view registry_name, std::string_view name,
-                                                        attach_options const& how = {}, BackEnd&& b = host_only,
-                                                        topic_options const& names = {}) {
+[[nodiscard]] inline std::optional<managed_tensor> find_tensor(std::string_view registry_name, std::string_view name,
+                                                               attach_options const& how = {}, handle_ref b = host_only,
+                                                               topic_options const& names = {}) {
     return detail::find_entry<managed_tensor>(registry_name, name, names, "ferry::ipc::find_tensor",
                                               [&](auto const& from) { return ipc::attach(from, how, b); });
 }
@@ -273,11 +271,9 @@ template <class BackEnd = host_back_end const&>
 /// \param names          directory
 /// \return               the column; empty: no such entry
 /// \throws error  as for tensors
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] std::optional<column> find_column(std::string_view registry_name, std::string_view name,
-                                                attach_options const& how = {}, BackEnd&& b = host_only,
-                                                topic_options const& names = {}) {
+[[nodiscard]] inline std::optional<column> find_column(std::string_view registry_name, std::string_view name,
+                                                       attach_options const& how = {}, handle_ref b = host_only,
+                                                       topic_options const& names = {}) {
     return detail::find_entry<column>(registry_name, name, names, "ferry::ipc::find_column",
                                       [&](auto const& from) { return ipc::attach_column(from, how, b); });
 }

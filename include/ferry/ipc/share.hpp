@@ -8,6 +8,7 @@
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/ipc/detail/new_share.hpp>
+#include <ferry/ipc/handle_ref.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/ipc/shared.hpp>
@@ -41,8 +42,8 @@ namespace detail {
 
 /// Shares the memory of a view. `take` returns the tensor that owns the memory; it is called last (D25). `in_place`:
 /// whether the memory may be shared where it is.
-template <class BackEnd, class Take>
-[[nodiscard]] shared share_view(tensor_view v, bool in_place, share_options const& how, BackEnd& b,
+template <class Take>
+[[nodiscard]] shared share_view(tensor_view v, bool in_place, share_options const& how, handle_ref b,
                                 std::source_location where, Take take) {
     if (how.freeze) v = v.as_read_only();
     static_cast<void>(ferry::detail::check_stream(how.ready_on, v.device(), {share_api, where}));
@@ -87,8 +88,8 @@ template <class BackEnd, class Take>
 }
 
 /// Shares an array that owns its elements, and moves it into the share last.
-template <class Array, class BackEnd>
-[[nodiscard]] shared share_moved(Array& array, tensor_view const& v, share_options const& how, BackEnd& b,
+template <class Array>
+[[nodiscard]] shared share_moved(Array& array, tensor_view const& v, share_options const& how, handle_ref b,
                                  std::source_location where) {
     ferry::detail::reporter const r{share_api, where};
     static_cast<void>(ferry::detail::check_view(v, r));
@@ -129,10 +130,8 @@ template <class Array, class BackEnd>
 ///                consumed, stream; errors of the back end; with `freeze`, errc::busy: a process has the memory mapped
 ///                with write access, or it is pinned, and errc::argument: it is not in an anonymous segment
 /// \throws std::bad_alloc
-template <class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] shared share(managed_tensor&& tensor, share_options const& options = {}, BackEnd&& b = host_only,
-                           std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline shared share(managed_tensor&& tensor, share_options const& options = {}, handle_ref b = host_only,
+                                  std::source_location where = std::source_location::current()) {
     if (!tensor)
         detail::fail(
             errc::consumed, detail::share_api,

@@ -44,16 +44,17 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// \return         the share, with the descriptor for other processes
 /// \throws error  errc::bad_column: offsets that lead out of their data; copy_needed, not_exportable: the message names
 ///                the buffer; bad_descriptor: a name is not UTF-8; as for a tensor
-template <class Column, class BackEnd = host_back_end const&>
-    requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
-[[nodiscard]] shared share(Column const& c, share_options const& options = {}, BackEnd&& b = host_only,
+template <class Column>
+    requires std::same_as<Column, column>
+[[nodiscard]] shared share(Column const& c, share_options const& options = {}, handle_ref b = host_only,
                            std::source_location where = std::source_location::current()) {
     return detail::share_access::wrap(detail::column_sharing{c, options, b, where}.run());
 }
 
-template <class Column, class BackEnd>
-    requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
-[[nodiscard]] shared share(Column const& c, BackEnd&& b, std::source_location where = std::source_location::current()) {
+template <class Column>
+    requires std::same_as<Column, column>
+[[nodiscard]] shared share(Column const& c, handle_ref b,
+                           std::source_location where = std::source_location::current()) {
     return ipc::share(c, share_options{}, b, where);
 }
 

@@ -63,10 +63,8 @@ class subscriber {
     /// \throws error  errc::bad_descriptor: the file is damaged; errors of `attach`, but for those of a publisher that
     ///                has ended
     /// \throws std::bad_alloc
-    template <class BackEnd = host_back_end const&>
-        requires back_end<std::remove_reference_t<BackEnd>>
     [[nodiscard]] std::optional<frame<managed_tensor>> next(std::chrono::nanoseconds limit,
-                                                            attach_options const& how = {}, BackEnd&& b = host_only) {
+                                                            attach_options const& how = {}, handle_ref b = host_only) {
         return next_by<managed_tensor>(limit, how, [&](auto& from, auto& o) { return ipc::attach(from, o, b); });
     }
     /// Overload for columns.
@@ -75,10 +73,8 @@ class subscriber {
     /// \param b      back end
     /// \return       the frame; empty: none within `limit`
     /// \throws error  as for tensors
-    template <class BackEnd = host_back_end const&>
-        requires back_end<std::remove_reference_t<BackEnd>>
     [[nodiscard]] std::optional<frame<column>> next_column(std::chrono::nanoseconds limit,
-                                                           attach_options const& how = {}, BackEnd&& b = host_only) {
+                                                           attach_options const& how = {}, handle_ref b = host_only) {
         return next_by<column>(limit, how, [&](auto& from, auto& o) { return ipc::attach_column(from, o, b); });
     }
     /// Returns whether a publisher has the name: not before `next` has found its file.

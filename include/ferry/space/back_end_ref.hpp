@@ -49,28 +49,33 @@ template <class Call>
     return to.outcome;
 }
 
+/// The object of type B that a reference has.
+template <class B>
+[[nodiscard]] B& at(void* object) noexcept {
+    return *static_cast<B*>(object);
+}
+
 template <back_end B>
 struct operations_of {
-    static B& at(void* b) noexcept { return *static_cast<B*>(b); }
-    static bool reaches(void* b, device d) { return at(b).reaches(d); }
+    static bool reaches(void* b, device d) { return at<B>(b).reaches(d); }
     static result<any_owner> allocate(void* b, device d, std::size_t bytes, stream_token on) {
-        return own_result([&] { return at(b).allocate(d, bytes, on); });
+        return own_result([&] { return at<B>(b).allocate(d, bytes, on); });
     }
     static result<bool> copy(void* b, copy_plan const& plan, void* dst, device to, void const* src, device from,
                              stream_token on) {
         record outcome{"", {}};
         bool is_complete = false;
-        if (!queue_copy(at(b), plan, dst, to, src, from, on, is_complete, outcome)) return outcome.outcome.error();
+        if (!queue_copy(at<B>(b), plan, dst, to, src, from, on, is_complete, outcome)) return outcome.outcome.error();
         return is_complete;
     }
     static result<> order(void* b, stream_token from, stream_token to) {
-        return outcome_of([&] { return at(b).order(from, to); });
+        return outcome_of([&] { return at<B>(b).order(from, to); });
     }
     static result<> wait(void* b, stream_token on) {
-        return outcome_of([&] { return at(b).wait(on); });
+        return outcome_of([&] { return at<B>(b).wait(on); });
     }
     static result<any_owner> mark([[maybe_unused]] void* b, [[maybe_unused]] stream_token on) {
-        if constexpr (marking_back_end<B>) return own_result([&] { return at(b).mark(on); });
+        if constexpr (marking_back_end<B>) return own_result([&] { return at<B>(b).mark(on); });
         else return any_owner{};
     }
     static constexpr back_end_operations table{reaches, allocate, copy,

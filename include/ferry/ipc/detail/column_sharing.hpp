@@ -27,10 +27,9 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 /// One share of a column.
-template <class BackEnd>
 class column_sharing {
    public:
-    column_sharing(column const& c, share_options const& how, BackEnd& b, std::source_location where)
+    column_sharing(column const& c, share_options const& how, handle_ref b, std::source_location where)
         : column_{c},
           how_{how},
           b_{b},
@@ -173,9 +172,9 @@ class column_sharing {
 
     column const& column_;
     share_options const& how_;
-    BackEnd& b_;
+    handle_ref b_;
     std::source_location where_;
-    new_share<BackEnd> share_;
+    new_share share_;
     std::vector<missing_range> missing_{};
     bool is_missing_, is_cut_ = false, has_waited_ = false;
 };

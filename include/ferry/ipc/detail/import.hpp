@@ -3,8 +3,7 @@
 
 #include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/region.hpp>
-#include <ferry/ipc/handles.hpp>
-#include <ferry/space/detail/operations.hpp>
+#include <ferry/ipc/handle_ref.hpp>
 
 #include <chrono>
 #include <condition_variable>
@@ -24,28 +23,6 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
 inline constexpr char const* attach_api = "ferry::ipc::attach";
-
-/// opened_memory, whatever its type.
-struct opened {
-    virtual ~opened() = default;
-    [[nodiscard]] virtual void* data() const = 0;
-    [[nodiscard]] virtual ferry::device device() const = 0;
-    virtual void wait_ready(wire::memory const&, stream_token) = 0;
-    virtual bool record_done(stream_token, event_handle&) = 0;
-};
-template <opened_memory O>
-struct opened_by final : opened {
-    explicit opened_by(O&& o) : memory{std::move(o)} {}
-    [[nodiscard]] void* data() const override { return memory.data(); }
-    [[nodiscard]] ferry::device device() const override { return memory.device(); }
-    void wait_ready(wire::memory const& m, stream_token on) override {
-        ferry::detail::call([&] { return memory.wait_ready(m, on); });
-    }
-    bool record_done(stream_token on, event_handle& out) override {
-        return ferry::detail::call([&] { return memory.record_done(on, out); });
-    }
-    O memory;
-};
 
 [[noreturn]] FERRY_COLD inline void fail_no_lock(std::source_location where) {
     fail(errc::out_of_memory, attach_api,

@@ -4,12 +4,10 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
-#include <ferry/ipc/handles.hpp>
+#include <ferry/ipc/handle_ref.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/ipc/session.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/space/detail/operations.hpp>
 #include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>
 
@@ -53,10 +51,9 @@ inline void freeze(share_state const& s, std::source_location where) {
 }
 
 /// One state for each segment, and one for each device. They are closed unless the share is finished.
-template <class BackEnd>
 class new_share {
    public:
-    new_share(share_options const& how, bool is_read_only, BackEnd& b, std::source_location where)
+    new_share(share_options const& how, bool is_read_only, handle_ref b, std::source_location where)
         : how_{how},
           is_read_only_{is_read_only},
           b_{b},
@@ -92,17 +89,16 @@ class new_share {
         byte_range const range{begin, bytes < 0 ? 1 : static_cast<std::size_t>(bytes), 0};
         auto const after = known_.upper_bound(begin);
         bool const is_on_host = is_host_accessible(place);
-        if (!is_on_host && !exports(place)) fail_no_handles(place, name());
+        if (!is_on_host && !b_.exports(place)) fail_no_handles(place, name());
         if (how_.copy == copy_policy::always) return false;
         if (after != known_.begin() && take(std::prev(after)->second, begin, bytes, place, out)) return true;
         if (place.type == device_type::cpu) {
             known = find(range, refusal);
         } else if (is_on_host) {
             refusal = "memory of its device has no handle for other processes";
-        } else if constexpr (handle_back_end<BackEnd>) {
+        } else {
             known = find_opened(range, place, refusal);
-            if (known == nullptr && refusal == nullptr)
-                refusal = ferry::detail::call([&] { return b_.refusal(range, place); });
+            if (known == nullptr && refusal == nullptr) refusal = b_.refusal(range, place);
             if (known == nullptr && refusal == nullptr) known = &export_range(range, place, nullptr);
         }
         if (refusal != nullptr && how_.copy == copy_policy::never)
@@ -132,15 +128,11 @@ class new_share {
             static_cast<void>(session_->regions().prepare(*s.where, is_read_only_, how_.freeze));
             return {made.number, 0, bytes};
         }
-        if constexpr (handle_back_end<BackEnd>) {
-            auto memory = ferry::detail::call([&] { return b_.allocate_exportable(place, bytes, on); });
-            auto* const to = static_cast<std::byte*>(static_cast<void*>(memory.data()));
-            write(to);
-            auto const& made =
-                export_range({to, bytes, 0}, place, std::make_shared<decltype(memory)>(std::move(memory)));
-            return {made.number, static_cast<std::uint64_t>(to - made.begin), bytes};
-        }
-        return {};
+        auto memory = b_.allocate_exportable(place, bytes, on);
+        auto* const to = static_cast<std::byte*>(memory.data());
+        write(to);
+        auto const& made = export_range({to, bytes, 0}, place, std::make_shared<decltype(memory)>(std::move(memory)));
+        return {made.number, static_cast<std::uint64_t>(to - made.begin), bytes};
     }
     /// No memory, only a control page.
     void add_none(ferry::device place) {
@@ -192,10 +184,6 @@ class new_share {
         ferry::device place;
     };
 
-    [[nodiscard]] bool exports(ferry::device place) const {
-        if constexpr (handle_back_end<BackEnd>) return ferry::detail::call([&] { return b_.exports(place); });
-        else return false;
-    }
     [[noreturn]] FERRY_COLD void fail_no_handles(ferry::device place, message text) const {
         text << ": the passed back end makes no handles for memory of " << ferry::name(place.type)
              << (uses_cuda_streams(place.type) ? ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable"
@@ -229,9 +217,7 @@ class new_share {
     /// Memory of a device that another process exports: its handle is passed on, and importers use the control page of
     /// its exporter, which thus keeps the memory for them after this share and this process. Null without a refusal
     /// when this session has not attached it.
-    [[nodiscard]] known_memory const* find_opened(byte_range const& range, ferry::device place, char const*& refusal)
-        requires handle_back_end<BackEnd>
-    {
+    [[nodiscard]] known_memory const* find_opened(byte_range const& range, ferry::device place, char const*& refusal) {
         auto found = session_->imports().find(range, place);
         if (!found) return nullptr;
         if (!found->is_open) {
@@ -239,40 +225,34 @@ class new_share {
             return nullptr;
         }
         auto& m = found->description;
-        if constexpr (passing_back_end<BackEnd>) {
-            if (ferry::detail::call([&] { return b_.passes_on(m); })) {
-                fail_if_frozen(place);
-                auto const at = std::ranges::find(states_, found->where, &share_state::where);
-                bool const is_first = at == states_.end();
-                // mutant: ipc_pass_on_ready
-                auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};
-                auto passed = ferry::detail::call([&] { return b_.pass_on(m, ready_on); });
-                auto handle = std::make_unique<exporting_by<decltype(passed)>>(std::move(passed));
-                m = handle->memory.description();
-                auto* const s = is_first ? add_link(std::move(found->where), refusal) : at->get();
-                if (s == nullptr) return nullptr;
-                s->is_passed_on = true;
-                s->handles.push_back(std::move(handle));
-                return &add(*s, std::move(m), found->begin, place);
-            }
+        if (!b_.passes_on(m)) {
+            refusal = "another process exports it, and the passed back end does not pass on its handle";
+            return nullptr;
         }
-        refusal = "another process exports it, and the passed back end does not pass on its handle";
-        return nullptr;
+        fail_if_frozen(place);
+        auto const at = std::ranges::find(states_, found->where, &share_state::where);
+        bool const is_first = at == states_.end();
+        // mutant: ipc_pass_on_ready
+        auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};
+        auto handle = b_.pass_on(m, ready_on);
+        m = handle->description();
+        auto* const s = is_first ? add_link(std::move(found->where), refusal) : at->get();
+        if (s == nullptr) return nullptr;
+        s->is_passed_on = true;
+        s->handles.push_back(std::move(handle));
+        return &add(*s, std::move(m), found->begin, place);
     }
     /// Memory of a device, by a handle for its whole allocation. All memories of a device have one control page and one
     /// event, which the first one exports. `copy` outlives the handle.
-    known_memory const& export_range(byte_range const& range, ferry::device place, std::shared_ptr<void const> copy)
-        requires handle_back_end<BackEnd>
-    {
+    known_memory const& export_range(byte_range const& range, ferry::device place, std::shared_ptr<void const> copy) {
         fail_if_frozen(place);
         auto const found = std::ranges::find_if(states_, [&](auto const& s) {
             return !s->handles.empty() && !s->is_passed_on && is_same_device(s->device, place);
         });
         bool const is_first = found == states_.end();
         auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};  // mutant: ipc_column_ready
-        auto exported = ferry::detail::call([&] { return b_.export_memory(range, place, ready_on); });
-        auto handle = std::make_unique<exporting_by<decltype(exported)>>(std::move(exported));
-        wire::memory m = handle->memory.description();
+        auto handle = b_.export_memory(range, place, ready_on);
+        wire::memory m = handle->description();
         auto& s = is_first ? add_segment(m.id, 0) : **found;
         if (copy != nullptr) s.copy = std::move(copy);
         s.handles.push_back(std::move(handle));
@@ -344,7 +324,7 @@ class new_share {
 
     share_options const& how_;
     bool is_read_only_;
-    BackEnd& b_;
+    handle_calls b_;
     std::source_location where_;
     std::shared_ptr<session_state> session_;
     wire::origin me_;

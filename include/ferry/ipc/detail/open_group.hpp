@@ -5,12 +5,10 @@
 #include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
-#include <ferry/ipc/handles.hpp>
+#include <ferry/ipc/handle_ref.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/ipc/session.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/space/detail/operations.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <sys/stat.h>
@@ -159,8 +157,8 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
 }
 
 /// Maps, or opens, the memories of a group.
-template <class BackEnd>
-void open_import(mapping_entry& made, attach_call& call, memory_group group, segment_name const& name, BackEnd& b) {
+inline void open_import(mapping_entry& made, attach_call& call, memory_group group, segment_name const& name,
+                        handle_calls b) {
     auto const& first = call.from.memories[group[0]];
     auto const mode = call.is_read_only ? access_mode::read_only : access_mode::read_write;
     auto const bytes = first.kind == wire::memory_kind::host_shared ? first.allocation : 0;
@@ -193,13 +191,9 @@ void open_import(mapping_entry& made, attach_call& call, memory_group group, seg
                             << m.name.c_str() << ", and one is of kind " << wire::name(m.kind)
                             << ", which requires its own name: get a new descriptor from the exporter");
         }
-        if constexpr (handle_back_end<BackEnd>) {
-            if (ferry::detail::call([&] { return b.opens(m); })) {
-                auto opened =
-                    ferry::detail::call([&] { return b.open_memory(m, opening{call.how.device, call.file(i)}); });
-                made.foreign.push_back(std::make_unique<opened_by<decltype(opened)>>(std::move(opened)));
-                continue;
-            }
+        if (b.opens(m)) {
+            made.foreign.push_back(b.open_memory(m, opening{call.how.device, call.file(i)}));
+            continue;
         }
         message text{"the passed back end opens no memory of kind "};
         text << wire::name(m.kind);
@@ -243,8 +237,8 @@ void note_passed_back(attach_call& call, memory_group group, share_state const& 
 using opened_group = std::variant<attachment, std::shared_ptr<share_state>>;
 
 /// Opens the memories of a group of a checked descriptor. Calls `note(number, memory_range)` for each.
-template <class BackEnd, class Note>
-[[nodiscard]] opened_group open_group(attach_call& call, memory_group group, BackEnd& b, Note note) {
+template <class Note>
+[[nodiscard]] opened_group open_group(attach_call& call, memory_group group, handle_ref b, Note note) {
     call.tried = group[0];
     auto const& how = call.how;
     auto const memory = [&](std::uint32_t i) -> auto& { return call.from.memories[i]; };
@@ -283,7 +277,7 @@ template <class BackEnd, class Note>
     }
 
     auto const key = key_of(call, group, name);
-    auto const open = [&](mapping_entry& made) { open_import(made, call, group, name, b); };
+    auto const open = [&](mapping_entry& made) { open_import(made, call, group, name, handle_calls{b}); };
     auto const mapping =
         call.session->with_room([&] { return call.session->imports().acquire(key, open, call.where); });
     attachment hold{call.session, mapping};

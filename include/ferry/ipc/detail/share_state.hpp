@@ -2,9 +2,8 @@
 #pragma once
 
 #include <ferry/ipc/detail/region.hpp>
-#include <ferry/ipc/handles.hpp>
+#include <ferry/ipc/handle_ref.hpp>
 #include <ferry/ipc/options.hpp>
-#include <ferry/space/detail/operations.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <array>
@@ -19,24 +18,6 @@
 #include <vector>  // a share may have several memories
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
-
-/// exported_memory, whatever its type.
-struct exporting {
-    virtual ~exporting() = default;
-    virtual void wait_ready(stream_token) = 0;
-    virtual bool order_after(event_handle const&, stream_token) = 0;
-};
-template <exported_memory E>
-struct exporting_by final : exporting {
-    explicit exporting_by(E&& e) : memory{std::move(e)} {}
-    void wait_ready(stream_token on) override {
-        ferry::detail::call([&] { return memory.wait_ready(on); });
-    }
-    bool order_after(event_handle const& done, stream_token on) override {
-        return ferry::detail::call([&] { return memory.order_after(done, on); });
-    }
-    E memory;
-};
 
 /// A tensor of a descriptor, in a memory that begins at `begin`; null: it is empty.
 [[nodiscard]] inline tensor_view view_of(wire::tensor const& t, std::byte* begin, ferry::device where) noexcept {
@@ -62,11 +43,11 @@ struct share_state {
         std::uint32_t number;  // in the descriptor of the whole share
     };
 
-    std::shared_ptr<session_state> session{};           // first: the others need it to die
-    std::shared_ptr<void const> copy{};                 // memory of copies off the host
-    std::shared_ptr<void const> owner{};                // of memory that is shared where it lies
-    std::shared_ptr<region> where{};                    // the control page, and the data of the host
-    std::vector<std::unique_ptr<exporting>> handles{};  // off the host; die before what they name
+    std::shared_ptr<session_state> session{};          // first: the others need it to die
+    std::shared_ptr<void const> copy{};                // memory of copies off the host
+    std::shared_ptr<void const> owner{};               // of memory that is shared where it lies
+    std::shared_ptr<region> where{};                   // the control page, and the data of the host
+    std::vector<std::unique_ptr<exported>> handles{};  // off the host; die before what they name
     std::string name{};
     std::vector<memory> memories{};
     ferry::device device{};
