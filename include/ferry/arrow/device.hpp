@@ -95,9 +95,9 @@ namespace detail {
 /// \throws error  errc::device: an unknown device type or id;  no_backend: the back end does not reach the device;
 ///                stream: a null stream, or one of another device;  an error of the back end;  as from_arrow of an
 ///                ArrowArray
-template <arrow_event_back_end BackEnd>
-[[nodiscard]] column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema, BackEnd& b, stream_token on = {},
-                                std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema, arrow_events_ref b,
+                                       stream_token on = {},
+                                       std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow";
     if (array == nullptr)
         detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null: pass a struct"}, where);
@@ -105,17 +105,16 @@ template <arrow_event_back_end BackEnd>
     static_cast<void>(detail::check_support(b, place, {api, where}));
     static_cast<void>(detail::check_stream(on, place, {api, where}));
     auto tree = detail::read_arrow(&array->array, schema, place, api, where);
-    auto const wait = [&] { return b.wait_for_event(array->sync_event, place, on.on_device(place)); };
     if (array->sync_event != nullptr && place.type != device_type::cpu && !on.is_no_sync())
-        detail::call(wait);  // mutant: arrow_import_wait
+        b.wait_for_event(array->sync_event, place, on.on_device(place));  // mutant: arrow_import_wait
     auto made = detail::take_arrow(std::move(tree), &array->array);
     detail::release_schema(schema);
     return made;
 }
-template <back_end BackEnd>
-    requires(!arrow_event_back_end<BackEnd>)
+template <class BackEnd>
+    requires(back_end<std::remove_reference_t<BackEnd>> && !arrow_event_back_end<std::remove_reference_t<BackEnd>>)
 // clang-format off
-column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
+column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
 // clang-format on
 
 /// Exports a column in any memory without a copy. If `ready_on` names a stream, the array has an event after the work
@@ -134,9 +133,8 @@ column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) 
 ///                         end does not reach the device;  stream: a null stream, or one of another device;  an error
 ///                         of the back end
 /// \throws std::bad_alloc  when an allocation fails
-template <arrow_event_back_end BackEnd>
-void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token ready_on = {},
-              std::source_location where = std::source_location::current()) {
+inline void to_arrow(column const& c, ArrowDeviceArray* out, arrow_events_ref b, stream_token ready_on = {},
+                     std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_arrow";
     if (out == nullptr)
         detail::fail(errc::argument, api, message{"the ArrowDeviceArray to write to is null: pass a struct"}, where);
@@ -147,21 +145,19 @@ void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token r
         return;
     }
     static_cast<void>(detail::check_support(b, place, {api, where}));
-    using event = detail::value_of<decltype(b.record_event(place, ready_on))>;
     struct kept {
         std::shared_ptr<void const> owner;
-        event ready;
+        detail::any_owner ready;
     };
     // mutant: arrow_export_event
-    auto const record = [&] { return b.record_event(place, ready_on.on_device(place)); };
-    auto both = std::make_shared<kept>(kept{c.owner(), detail::call(record)});
-    auto* const ready = static_cast<void*>(both->ready.get());
+    auto both = std::make_shared<kept>(kept{c.owner(), b.record_event(place, ready_on.on_device(place))});
+    auto* const ready = both->ready.data();
     *out = detail::make_device_array(c.view(), std::move(both), ready, {api, where});  // mutant: arrow_event_owner
 }
-template <back_end BackEnd>
-    requires(!arrow_event_back_end<BackEnd>)
+template <class BackEnd>
+    requires(back_end<std::remove_reference_t<BackEnd>> && !arrow_event_back_end<std::remove_reference_t<BackEnd>>)
 // clang-format off
-void to_arrow(column const&, ArrowDeviceArray*, BackEnd&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
+void to_arrow(column const&, ArrowDeviceArray*, BackEnd&&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
 // clang-format on
 
 /// Exports a column whose data is ready, without an event.

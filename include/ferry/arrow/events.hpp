@@ -4,8 +4,13 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
+#include <ferry/space/back_end_ref.hpp>
+#include <ferry/space/detail/any_owner.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <concepts>
+#include <type_traits>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 
@@ -32,6 +37,52 @@ concept arrow_event_back_end = requires(B& b, void* event, device d, stream_toke
     { b.reaches(d) } -> std::same_as<bool>;
     b.wait_for_event(event, d, on);
     requires owned_arrow_event<detail::value_of<decltype(b.record_event(d, on))>>;
+};
+
+/// A reference to an arrow_event_back_end of any type, also to a temporary one for the duration of a call. Its
+/// operations throw. As thread-safe as the back end, which must outlive it.
+class arrow_events_ref {
+   public:
+    /// References a back end.
+    ///
+    /// \param b  back end
+    template <class B>
+        requires(!std::same_as<std::remove_cvref_t<B>, arrow_events_ref> &&
+                 arrow_event_back_end<std::remove_reference_t<B>>)
+    constexpr arrow_events_ref(B&& b FERRY_LIFETIME_BOUND) noexcept
+        : object_{const_cast<void*>(static_cast<void const*>(&b))},
+          reaches_{[](void* at, device d) { return detail::at<std::remove_reference_t<B>>(at).reaches(d); }},
+          wait_{[](void* at, void* event, device d, stream_token on) {
+              auto& its = detail::at<std::remove_reference_t<B>>(at);
+              detail::call([&] { return its.wait_for_event(event, d, on); });
+          }},
+          record_{[](void* at, device d, stream_token on) {
+              auto& its = detail::at<std::remove_reference_t<B>>(at);
+              return detail::own_result([&] { return its.record_event(d, on); }).value();
+          }} {}
+
+    /// Returns whether the back end can order work on a device.
+    ///
+    /// \param d  device
+    [[nodiscard]] bool reaches(device d) const { return reaches_(object_, d); }
+    /// Makes later work wait for an event.
+    ///
+    /// \param event  event of the device
+    /// \param d      device
+    /// \param on     stream that waits; the host waits if it names no stream
+    void wait_for_event(void* event, device d, stream_token on) const { wait_(object_, event, d, on); }
+    /// Records an event after all work that is queued on a stream.
+    ///
+    /// \param d   device
+    /// \param on  stream
+    /// \return    owner of the event, whose `data()` is the `sync_event`
+    [[nodiscard]] detail::any_owner record_event(device d, stream_token on) const { return record_(object_, d, on); }
+
+   private:
+    void* object_;
+    bool (*reaches_)(void*, device);
+    void (*wait_)(void*, void*, device, stream_token);
+    detail::any_owner (*record_)(void*, device, stream_token);
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

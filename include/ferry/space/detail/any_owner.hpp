@@ -3,7 +3,6 @@
 
 #include <ferry/config.hpp>
 
-#include <concepts>
 #include <cstddef>
 #include <new>
 #include <type_traits>
@@ -43,7 +42,7 @@ class any_owner {
             return made != nullptr && store(allocated<T>{made});
         }
     }
-    /// Returns `data()` of the object; null if it has none.
+    /// Returns `data()`, or `get()`, of the object; null if it has neither.
     [[nodiscard]] void* data() const noexcept { return data_; }
 
    private:
@@ -58,10 +57,8 @@ class any_owner {
     };
     template <class T>
     [[nodiscard]] static void* address_of([[maybe_unused]] T const& object) {
-        if constexpr (requires {
-                          { object.data() } -> std::convertible_to<void*>;
-                      })
-            return object.data();
+        if constexpr (requires { static_cast<void*>(object.data()); }) return object.data();
+        else if constexpr (requires { static_cast<void*>(object.get()); }) return object.get();
         else return nullptr;
     }
     /// Moves the object to other storage and returns its `data()`, or, without other storage, destroys it.
