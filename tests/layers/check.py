@@ -1,4 +1,4 @@
-"""Checks that the folders of include/ferry are layers, and that each header follows the rules that a script can check.
+"""Checks that the folders of include/ferry are layers, and that each header has tests and follows the rules that a script can check.
 
 usage: check.py [--self-test]
 """
@@ -215,6 +215,28 @@ def check_tree(include):
     return problems, warnings, len(graph)
 
 
+def check_tested(include, tests):
+    """Each public header has tests: those of its name, or those of a row of tests/unit/README.md."""
+    rows = re.findall(r"^\| `([^`]+)` \| (.*) \|$", (tests / "unit/README.md").read_text(encoding="utf-8"), re.M)
+    used = set()
+    for file in sorted([*(include / "ferry").rglob("*.hpp"), *(include / "ferry").rglob("*.cuh")]):
+        header = file.relative_to(include / "ferry")
+        name = header.with_suffix("")
+        if "detail" in header.parts:
+            continue
+        known = [*(tests / folder / f"{name}.cpp" for folder in ("unit", "static", "conformance")), *tests.glob(f"gpu/{header.stem}.c*"), tests / f"interop/test_{header.stem}.py"]
+        listed = {pattern for pattern, _ in rows if len(header.parts) == pattern.count("/") + 1 and header.match(pattern)}
+        used |= listed
+        if not listed and not any(path.is_file() for path in known):
+            yield f"{header}: no tests of its name, and no row in tests/unit/README.md"
+    for pattern, files in rows:
+        if pattern not in used:
+            yield f"tests/unit/README.md: `{pattern}` is no public header"
+        for test in re.findall("`([^`]+)`", files):
+            if not (tests.parent / test).is_file():
+                yield f"tests/unit/README.md: `{pattern}`: {test} does not exist"
+
+
 PLANTED = {
     "an upper layer": ("base/a.hpp", "#include <ferry/tensor/b.hpp>", "not below it"),
     "another back end": ("cuda/a.hpp", "#include <ferry/python/b.hpp>", "not below it"),
@@ -290,13 +312,21 @@ def self_test():
     for what, (path, text, message) in PLANTED.items():
         problems = check_planted({path: text + pragma})
         assert any(message in problem for problem in problems), f"{what} went unnoticed: {problems}"
-    print(f"{len(PLANTED) + 2} planted trees judged as they should be")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {"include/ferry/base/a.hpp": "", "tests/unit/README.md": "| `base/b.hpp` | `tests/b.cpp` |\n"}.items():
+            file = pathlib.Path(folder, name)
+            file.parent.mkdir(parents=True)
+            file.write_text(text, encoding="utf-8")
+        found = str([*check_tested(pathlib.Path(folder, "include"), pathlib.Path(folder, "tests"))])
+        assert all(part in found for part in ("base/a.hpp: no tests", "is no public header", "tests/b.cpp does not exist")), found
+    print(f"{len(PLANTED) + 3} planted trees judged as they should be")
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
     problems, warnings, count = check_tree(INCLUDE)
+    problems += check_tested(INCLUDE, INCLUDE.parent / "tests")
     for line in warnings:
         print(f"warning: {line}")
     for line in problems:
