@@ -52,10 +52,6 @@ EXTENSION = re.compile(r"\bgnu::|\b__(builtin_\w+|attribute__|int128|extension__
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 INCLUDES = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"](.*)')
 NAMESPACE = re.compile(r"^\s*namespace ferry\b(?! *=)(.*)")
-# The list of the optional operations of back ends, which a forwarding back end forwards, and where others are required.
-OPERATIONS = re.compile(r"#define FERRY_OPTIONAL_OPERATIONS\(X\)(.*?[^\\])\n", re.DOTALL)
-REQUIRED = {"reaches", "allocate", "copy", "order", "wait"}
-ON_BACK_END = re.compile(r"requires\((?:B|BackEnd)& b\b[^{]*\{(.*?)(?:\n *\}|\}$)", re.DOTALL | re.MULTILINE)
 # Headers that declare only names of namespaces `detail`, and are not yet in a folder `detail`.
 ONLY_DETAIL = {
     "base/checked.hpp",
@@ -182,22 +178,11 @@ def cycles(graph):
         yield from visit(node)
 
 
-def check_operations(texts):
-    """Each operation that a requirement of back ends names is required of all of them, or forwarded."""
-    listed = "".join(text for texts_ in texts.values() for text in OPERATIONS.findall(texts_))
-    known = REQUIRED | set(re.findall(r"X\((\w+)\)", listed))
-    for path, text in texts.items():
-        for body in ON_BACK_END.findall(text):
-            for name in sorted(set(re.findall(r"\bb\.(\w+)\(", body)) - known - {"operation"}):
-                yield f"{path}: back ends have an operation {name} that FERRY_OPTIONAL_OPERATIONS does not forward"
-
-
 def check_tree(include):
     root = include / "ferry"
-    graph, problems, warnings, texts = {}, [], [], {}
+    graph, problems, warnings = {}, [], []
     for file in sorted([*root.rglob("*.hpp"), *root.rglob("*.ipp"), *root.rglob("*.cuh")]):
         path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
-        texts[path] = text
         problems += check_header(path, text)
         found = [match[1] for match in map(INCLUDES.match, text.splitlines()) if match]
         graph[path] = [target.removeprefix("ferry/") for target in found if target.startswith("ferry/")]
@@ -211,7 +196,7 @@ def check_tree(include):
         if LONG < (lines := text.count("\n")) <= TOO_LONG:
             warnings.append(f"{path}: {lines} lines; {LONG} is the aim")
     below = {path: [target for target in targets if not target.endswith(ENGINE)] for path, targets in graph.items()}
-    problems += [*check_engines(graph), *cycles(below), *check_operations(texts)]
+    problems += [*check_engines(graph), *cycles(below)]
     return problems, warnings, len(graph)
 
 
@@ -264,8 +249,6 @@ PLANTED = {
     "an unknown folder": ("misc/a.hpp", "", "not in a folder"),
     "a missing header": ("base/a.hpp", "#include <ferry/base/none.hpp>", "does not exist"),
     "a long header": ("base/a.hpp", "\n" * TOO_LONG, "lines, and no"),
-    "a new operation": ("base/a.hpp", "concept c = requires(B& b, int n) {\n    { b.fly(n) } -> x;\n};", "operation fly"),
-    "another one": ("base/a.hpp", "requires requires(BackEnd& b) { b.fly(1); }", "operation fly"),
     "a wide line": ("base/a.hpp", "// " + "x" * WIDE, "columns; "),
     "internals among public headers": (
         "base/a.hpp", "namespace ferry::inline FERRY_ABI_NAMESPACE {\nnamespace detail {\nstruct a {};\n}\n}", "declares only names of detail"

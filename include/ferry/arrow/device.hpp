@@ -112,7 +112,7 @@ namespace detail {
     return made;
 }
 template <class BackEnd>
-    requires(back_end<std::remove_reference_t<BackEnd>> && !arrow_event_back_end<std::remove_reference_t<BackEnd>>)
+    requires(back_end<std::remove_reference_t<BackEnd>> && !detail::reaches_arrow_events<BackEnd>)
 // clang-format off
 column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
 // clang-format on
@@ -155,7 +155,7 @@ inline void to_arrow(column const& c, ArrowDeviceArray* out, arrow_events_ref b,
     *out = detail::make_device_array(c.view(), std::move(both), ready, {api, where});  // mutant: arrow_event_owner
 }
 template <class BackEnd>
-    requires(back_end<std::remove_reference_t<BackEnd>> && !arrow_event_back_end<std::remove_reference_t<BackEnd>>)
+    requires(back_end<std::remove_reference_t<BackEnd>> && !detail::reaches_arrow_events<BackEnd>)
 // clang-format off
 void to_arrow(column const&, ArrowDeviceArray*, BackEnd&&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
 // clang-format on

@@ -5,6 +5,7 @@
 #include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
+#include <ferry/space/back_end.hpp>
 #include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/detail/any_owner.hpp>
 #include <ferry/space/detail/operations.hpp>
@@ -39,6 +40,16 @@ concept arrow_event_back_end = requires(B& b, void* event, device d, stream_toke
     requires owned_arrow_event<detail::value_of<decltype(b.record_event(d, on))>>;
 };
 
+namespace detail {
+struct has_arrow_events {
+    template <class B>
+    static constexpr bool of = arrow_event_back_end<B>;
+};
+/// A back end that is an arrow_event_back_end, or changes some operations of one.
+template <class B>
+concept reaches_arrow_events = !std::is_void_v<operations_found<has_arrow_events, std::remove_reference_t<B>>>;
+}  // namespace detail
+
 /// A reference to an arrow_event_back_end of any type, also to a temporary one for the duration of a call. Its
 /// operations throw. As thread-safe as the back end, which must outlive it.
 class arrow_events_ref {
@@ -47,19 +58,19 @@ class arrow_events_ref {
     ///
     /// \param b  back end
     template <class B>
-        requires(!std::same_as<std::remove_cvref_t<B>, arrow_events_ref> &&
-                 arrow_event_back_end<std::remove_reference_t<B>>)
-    constexpr arrow_events_ref(B&& b FERRY_LIFETIME_BOUND) noexcept
-        : object_{const_cast<void*>(static_cast<void const*>(&b))},
-          reaches_{[](void* at, device d) { return detail::at<std::remove_reference_t<B>>(at).reaches(d); }},
-          wait_{[](void* at, void* event, device d, stream_token on) {
-              auto& its = detail::at<std::remove_reference_t<B>>(at);
-              detail::call([&] { return its.wait_for_event(event, d, on); });
-          }},
-          record_{[](void* at, device d, stream_token on) {
-              auto& its = detail::at<std::remove_reference_t<B>>(at);
-              return detail::own_result([&] { return its.record_event(d, on); }).value();
-          }} {}
+        requires(!std::same_as<std::remove_cvref_t<B>, arrow_events_ref> && detail::reaches_arrow_events<B>)
+    constexpr arrow_events_ref(B&& b FERRY_LIFETIME_BOUND) noexcept {
+        auto* const found = detail::find_operations<detail::has_arrow_events>(b);
+        using type = std::remove_pointer_t<decltype(found)>;
+        object_ = const_cast<std::remove_const_t<type>*>(found);
+        reaches_ = [](void* at, device d) { return detail::at<type>(at).reaches(d); };
+        wait_ = [](void* at, void* event, device d, stream_token on) {
+            detail::call([&] { return detail::at<type>(at).wait_for_event(event, d, on); });
+        };
+        record_ = [](void* at, device d, stream_token on) {
+            return detail::own_result([&] { return detail::at<type>(at).record_event(d, on); }).value();
+        };
+    }
 
     /// Returns whether the back end can order work on a device.
     ///
@@ -79,10 +90,10 @@ class arrow_events_ref {
     [[nodiscard]] detail::any_owner record_event(device d, stream_token on) const { return record_(object_, d, on); }
 
    private:
-    void* object_;
-    bool (*reaches_)(void*, device);
-    void (*wait_)(void*, void*, device, stream_token);
-    detail::any_owner (*record_)(void*, device, stream_token);
+    void* object_ = nullptr;
+    bool (*reaches_)(void*, device) = nullptr;
+    void (*wait_)(void*, void*, device, stream_token) = nullptr;
+    detail::any_owner (*record_)(void*, device, stream_token) = nullptr;
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

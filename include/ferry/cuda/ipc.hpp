@@ -22,6 +22,7 @@
 #include <ferry/ipc/handles.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/wire/descriptor.hpp>
 
@@ -265,38 +266,9 @@ class opened_allocation {
     std::optional<detail::completion_event> done_;  // last, so that it waits before the mapping is closed
 };
 
-/// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`). Borrows another back
-/// end, to which it forwards all operations except those for sharing. Exported and opened memory may outlive this
-/// object. Copies of this object share its events. All objects of a program share the mappings of pool memory
-/// (sharing_options::pools). As thread-safe as the borrowed back end.
-///
-/// How memory is shared depends on its kind:
-///
-/// - cudaMalloc memory (but see sharing_options::isolate): shared without a copy; interior pointers and slices become
-///   offsets in their allocation.
-/// - stream-ordered memory (but see sharing_options::pools) and memory mapped with cuMemMap: no cudaIpcMemHandle_t
-///   exists; copied into cudaMalloc memory, or refused under copy_policy::never.
-/// - pinned and managed memory: copied into a shared-memory segment of the host, or refused under copy_policy::never.
-///
-/// The read-only flag is advisory: importers can write to the mapping.
-template <back_end BackEnd = system_back_end const>
-class shareable : public ferry::detail::forwarding<BackEnd> {
+/// The operations of `shareable`.
+class sharing_back_end : public back_end_ref {
    public:
-    /// Borrows a back end.
-    ///
-    /// \param underneath  back end to borrow; must outlive this object and its copies
-    /// \param options     how memory is shared
-    constexpr explicit shareable(BackEnd& underneath, sharing_options const& options = {})
-        : ferry::detail::forwarding<BackEnd>{underneath},
-          options_{options},
-          events_{std::make_shared<detail::ipc_events>(options.most_events)} {}
-    /// Borrows `ferry::cuda::system`.
-    ///
-    /// \param options  how memory is shared
-    explicit shareable(sharing_options const& options = {})
-        requires std::same_as<BackEnd, system_back_end const>
-        : shareable{system, options} {}
-
     /// Returns whether memory of a device is shared by handle.
     ///
     /// \param d  device of the memory
@@ -428,6 +400,12 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return {std::move(mapping), exporter_id, static_cast<std::size_t>(m.offset), events_};
     }
 
+   protected:
+    sharing_back_end(back_end_ref underneath, sharing_options const& options)
+        : back_end_ref{underneath},
+          options_{options},
+          events_{std::make_shared<detail::ipc_events>(options.most_events)} {}
+
    private:
     [[nodiscard]] bool is_shared_by_pool(allocation const& a) const noexcept {
         return options_.pools && a.is_of_pool && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) != 0;
@@ -473,6 +451,40 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     sharing_options options_;
     std::shared_ptr<detail::ipc_events> events_;
     mutable detail::pool_memories pools_ = detail::pool_memories::of_process();
+};
+
+/// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`). Borrows another back
+/// end, which executes all operations except those for sharing. Exported and opened memory may outlive this
+/// object. Copies of this object share its events. All objects of a program share the mappings of pool memory
+/// (sharing_options::pools). As thread-safe as the borrowed back end.
+///
+/// How memory is shared depends on its kind:
+///
+/// - cudaMalloc memory (but see sharing_options::isolate): shared without a copy; interior pointers and slices become
+///   offsets in their allocation.
+/// - stream-ordered memory (but see sharing_options::pools) and memory mapped with cuMemMap: no cudaIpcMemHandle_t
+///   exists; copied into cudaMalloc memory, or refused under copy_policy::never.
+/// - pinned and managed memory: copied into a shared-memory segment of the host, or refused under copy_policy::never.
+///
+/// The read-only flag is advisory: importers can write to the mapping.
+template <back_end BackEnd = system_back_end const>
+class shareable : public sharing_back_end {
+   public:
+    /// Borrows a back end.
+    ///
+    /// \param underneath  back end to borrow; must outlive this object and its copies
+    /// \param options     how memory is shared
+    explicit shareable(BackEnd& underneath, sharing_options const& options = {})
+        : sharing_back_end{underneath, options} {}
+    /// Borrows `ferry::cuda::system`.
+    ///
+    /// \param options  how memory is shared
+    explicit shareable(sharing_options const& options = {})
+        requires std::same_as<BackEnd, system_back_end const>
+        : shareable{system, options} {}
+
+    /// Returns the borrowed back end, whose other operations this one has.
+    [[nodiscard]] BackEnd& underneath() const noexcept { return *static_cast<BackEnd*>(this->object()); }
 };
 
 template <class BackEnd>

@@ -112,6 +112,11 @@ template <handle_back_end B>
 template <handle_back_end B>
 inline constexpr handle_operations handle_operations_of = make_handle_operations<B>();
 
+struct has_handles {
+    template <class B>
+    static constexpr bool of = handle_back_end<B>;
+};
+
 }  // namespace detail
 
 /// A reference to a back end of any type, with the operations of `handle_back_end` if it has them. Any back end
@@ -125,9 +130,10 @@ class handle_ref : public back_end_ref {
     template <class B>
         requires(!std::derived_from<std::remove_cvref_t<B>, handle_ref> && back_end<std::remove_reference_t<B>>)
     constexpr handle_ref(B&& b FERRY_LIFETIME_BOUND) noexcept : back_end_ref{b} {
-        if constexpr (handle_back_end<std::remove_reference_t<B>>) {
-            sharing_ = const_cast<void*>(static_cast<void const*>(&b));
-            operations_ = &detail::handle_operations_of<std::remove_reference_t<B>>;
+        using found = ferry::detail::operations_found<detail::has_handles, std::remove_reference_t<B>>;
+        if constexpr (!std::is_void_v<found>) {
+            sharing_ = const_cast<std::remove_const_t<found>*>(ferry::detail::find_operations<detail::has_handles>(b));
+            operations_ = &detail::handle_operations_of<found>;
         }
     }
 

@@ -120,7 +120,7 @@ template <class BackEnd>
     auto const [schema, array] = two_capsules(result, name);
     auto* const s = struct_in<ArrowSchema>(schema.get(), name);
     auto* const a = struct_in<ArrowDeviceArray>(array.get(), name);
-    if constexpr (arrow_event_back_end<BackEnd>) {
+    if constexpr (ferry::detail::reaches_arrow_events<BackEnd>) {
         if (a->device_type != static_cast<std::int32_t>(device_type::cpu)) {
             borrowed_struct type{schema, s};
             borrowed_struct data{array, a};

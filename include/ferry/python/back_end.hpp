@@ -16,8 +16,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 ///
 /// \tparam BackEnd  other back end
 template <back_end BackEnd>
-class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
-    using base = ferry::detail::forwarding<BackEnd>;
+class gil_releasing_back_end : public ferry::detail::changed_back_end<BackEnd> {
+    using base = ferry::detail::changed_back_end<BackEnd>;
 
    public:
     static constexpr bool calls_functions = true;

@@ -76,22 +76,32 @@ FERRY_NOINLINE inline void call_table(PyObject* x, abi::exchange_api const& api,
 /// A back end that makes a device current for a scope, as some producers require (R42): `make_current(device)` returns
 /// an object whose destructor restores the previous device. For device types that the back end does not support, the
 /// function does nothing.
+struct has_selection {
+    template <class BackEnd>
+    static constexpr bool of = requires(BackEnd& b, device dev) { b.make_current(dev); };
+};
 template <class BackEnd>
-concept selects_device = requires(BackEnd& b, device dev) { b.make_current(dev); };
+concept selects_device = !std::is_void_v<ferry::detail::operations_found<has_selection, BackEnd>>;
 
 struct no_selection {};
 template <class BackEnd>
 [[nodiscard]] auto select_device([[maybe_unused]] BackEnd& b, [[maybe_unused]] device dev) {
-    if constexpr (selects_device<BackEnd>) return ferry::detail::call([&] { return b.make_current(dev); });
-    else return no_selection{};
+    if constexpr (selects_device<BackEnd>) {
+        auto& selecting = *ferry::detail::find_operations<has_selection>(b);
+        return ferry::detail::call([&] { return selecting.make_current(dev); });
+    } else return no_selection{};
 }
 
 /// A back end that imports objects without `__dlpack__` through another protocol: `import_other_protocol(x)` returns
 /// std::nullopt for objects without that protocol.
-template <class BackEnd>
-concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
-    { b.import_other_protocol(x) } -> ferry::detail::yields<std::optional<imported>>;
+struct has_other_protocol {
+    template <class BackEnd>
+    static constexpr bool of = requires(BackEnd& b, PyObject* x) {
+        { b.import_other_protocol(x) } -> ferry::detail::yields<std::optional<imported>>;
+    };
 };
+template <class BackEnd>
+concept imports_other_protocol = !std::is_void_v<ferry::detail::operations_found<has_other_protocol, BackEnd>>;
 
 /// Imports an object without `__dlpack__`, through its exchange table or the other protocol of the back end.
 ///
@@ -105,7 +115,10 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
     if (import_by_table(x, type, got)) return;
     if constexpr (imports_other_protocol<BackEnd>)
         if (PyType_Check(x) == 0)
-            if (auto other = ferry::detail::call([&] { return b.import_other_protocol(x); })) got = std::move(*other);
+            if (auto other = ferry::detail::call([&] {
+                    return ferry::detail::find_operations<has_other_protocol>(b)->import_other_protocol(x);
+                }))
+                got = std::move(*other);
 }
 
 /// Returns the device that `__dlpack_device__` reports (R37).

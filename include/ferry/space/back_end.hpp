@@ -124,33 +124,27 @@ inline constexpr share_only_back_end share_only{};
 
 namespace detail {
 
-/// Applies X to each optional operation of back ends: those of `marking_back_end`, of columns in device memory
-/// (`arrow_event_back_end`), of imports from Python, and of memory that is shared between processes
-/// (`ipc::handle_back_end`). tests/layers/check.py finds an operation that is missing here.
-#define FERRY_OPTIONAL_OPERATIONS(X)                                                                                \
-    X(mark)                                                                                                         \
-    X(wait_for_event)                                                                                               \
-    X(record_event)                                                                                                 \
-    X(make_current) X(import_other_protocol) X(exports) X(refusal) X(allocate_exportable) X(export_memory) X(opens) \
-        X(open_memory) X(passes_on) X(pass_on)
+/// Returns the first of a back end and those underneath it that has the operations of which `Has` is a concept, as a
+/// type with a variable template `of`; null if none has them.
+template <class Has, class B>
+[[nodiscard]] constexpr auto* find_operations([[maybe_unused]] B& b) noexcept {
+    if constexpr (Has::template of<B>) return &b;
+    else if constexpr (requires { b.underneath(); }) return find_operations<Has>(b.underneath());
+    else return static_cast<void*>(nullptr);
+}
+template <class Has, class B>
+using operations_found = std::remove_pointer_t<decltype(find_operations<Has>(std::declval<B&>()))>;
 
-/// Declares a member function that calls the operation of another back end, if that back end has it.
-#define FERRY_FORWARD(operation)                                                                    \
-    template <class... Args>                                                                        \
-        requires requires(BackEnd& b, Args&&... args) { b.operation(std::forward<Args>(args)...); } \
-    decltype(auto) operation(Args&&... args) const {                                                \
-        return underneath_->operation(std::forward<Args>(args)...);                                 \
-    }
-
-/// Base class of back ends that change some operations of another back end. Forwards each operation to the other back
-/// end, and has the same optional operations. Stores a pointer to the other back end; as thread-safe as that back end.
+/// Base class of back ends that change some operations of another back end. Forwards the operations that each back end
+/// has. Others are found by `underneath`. Stores a pointer to the other back end; as thread-safe as that back end.
 template <back_end BackEnd>
-class forwarding {
+class changed_back_end {
    public:
     static constexpr bool never_copies = detail::never_copies<BackEnd>;
 
-    constexpr explicit forwarding(BackEnd& underneath) noexcept : underneath_{&underneath} {}
+    constexpr explicit changed_back_end(BackEnd& underneath) noexcept : underneath_{&underneath} {}
 
+    [[nodiscard]] constexpr BackEnd& underneath() const noexcept { return *underneath_; }
     [[nodiscard]] bool reaches(device d) const { return underneath_->reaches(d); }
     [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) const {
         return underneath_->allocate(d, bytes, on);
@@ -161,29 +155,29 @@ class forwarding {
     }
     decltype(auto) order(stream_token from, stream_token to) const { return underneath_->order(from, to); }
     decltype(auto) wait(stream_token on) const { return underneath_->wait(on); }
-    FERRY_OPTIONAL_OPERATIONS(FERRY_FORWARD)
-
-   protected:
-    [[nodiscard]] constexpr BackEnd& underneath() const noexcept { return *underneath_; }
+    [[nodiscard]] auto mark(stream_token on) const
+        requires marking_back_end<BackEnd>
+    {
+        return underneath_->mark(on);
+    }
 
    private:
     BackEnd* underneath_;
 };
-#undef FERRY_FORWARD
 
 }  // namespace detail
 
 /// A back end that allocates from a memory space of the caller (D9) and forwards copies, ordering and waits to another
 /// back end. Stores a copy of the space, which is a handle, and a pointer to the back end. As thread-safe as both.
 template <memory_space Space, back_end BackEnd = host_back_end const>
-class allocating_from : public detail::forwarding<BackEnd> {
+class allocating_from : public detail::changed_back_end<BackEnd> {
    public:
     /// Constructs a back end from a memory space and another back end.
     ///
     /// \param space       memory space for allocations
     /// \param underneath  back end for copies, ordering and waits; must outlive this object
     constexpr explicit allocating_from(Space space, BackEnd& underneath = host_only)
-        : detail::forwarding<BackEnd>{underneath}, space_{std::move(space)} {}
+        : detail::changed_back_end<BackEnd>{underneath}, space_{std::move(space)} {}
 
     /// Returns whether a device is supported.
     ///

@@ -93,33 +93,26 @@ struct hands_out_pointers : can_wait {
 };
 static_assert(!ferry::back_end<hands_out_pointers>);  // the memory would have no owner
 
-// ---- a forwarding back end has the operations of the forwarded one ----
-// Has each optional operation, with an argument and a result that no other back end has.
-struct argument {};
-struct outcome {};
-struct has_all : can_wait {
-#define DEFINE(operation) \
-    outcome operation(argument) { return {}; }
-    FERRY_OPTIONAL_OPERATIONS(DEFINE)
+// ---- the operations that a back end has of the one that it changes ----
+struct flies : can_wait {
+    int fly() { return 0; }
 };
 struct marks : can_wait {
     int mark(ferry::stream_token) { return 0; }
 };
-template <class B>
-using forwarding = ferry::detail::forwarding<B>;
+struct can_fly {
+    template <class B>
+    static constexpr bool of = requires(B& b) { b.fly(); };
+};
 template <class B>
 using allocating_from = ferry::allocating_from<ferry::host_space, B>;
-static_assert(ferry::back_end<forwarding<can_wait>> && ferry::back_end<forwarding<can_wait> const>);
-static_assert(!ferry::marking_back_end<forwarding<can_wait>> && ferry::marking_back_end<forwarding<marks>>);
-static_assert(ferry::marking_back_end<allocating_from<marks>>);
-
-#define IS_FORWARDED(operation)                                                                            \
-    template <class B>                                                                                     \
-    concept has_##operation = requires(B& b) {                                                             \
-        { b.operation(argument{}) } -> std::same_as<outcome>;                                              \
-    };                                                                                                     \
-    static_assert(has_##operation<forwarding<has_all>> && has_##operation<forwarding<has_all> const> &&    \
-                  has_##operation<allocating_from<has_all>> && !has_##operation<forwarding<can_wait>>);
-FERRY_OPTIONAL_OPERATIONS(IS_FORWARDED)
+static_assert(ferry::back_end<allocating_from<can_wait>> && ferry::back_end<allocating_from<can_wait> const>);
+static_assert(!ferry::marking_back_end<allocating_from<can_wait>> && ferry::marking_back_end<allocating_from<marks>>);
+template <class B>
+using flying = ferry::detail::operations_found<can_fly, B>;
+static_assert(std::same_as<flying<flies>, flies> && std::is_void_v<flying<can_wait>>);
+static_assert(std::same_as<flying<allocating_from<flies>>, flies>);
+static_assert(std::same_as<flying<allocating_from<allocating_from<flies>> const>, flies>);
+static_assert(std::is_void_v<flying<allocating_from<can_wait>>>);
 
 }  // namespace

@@ -29,8 +29,8 @@ struct own_event {
 struct foreign_event {
     sim_gate reached;
 };
-struct event_back_end : ferry::detail::forwarding<sim_system> {
-    using forwarding::forwarding;
+struct event_back_end : ferry::detail::changed_back_end<sim_system> {
+    using changed_back_end::changed_back_end;
     int waits = 0;
     bool fails = false;
     ferry::result<> wait_for_event(foreign_event const& e, device, stream_token on) {

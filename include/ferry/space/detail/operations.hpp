@@ -95,7 +95,14 @@ template <class BackEnd>
 
 /// A back end that can wait for an event of type E, and an event that can make a stream wait for it; see `ready_event`.
 template <class B, class E>
-concept waits_for = requires(B& b, E const& e, device d, stream_token on) { b.wait_for_event(e, d, on); };
+concept has_wait_for = requires(B& b, E const& e, device d, stream_token on) { b.wait_for_event(e, d, on); };
+template <class E>
+struct has_waits {
+    template <class B>
+    static constexpr bool of = has_wait_for<B, E>;
+};
+template <class B, class E>
+concept waits_for = !std::is_void_v<operations_found<has_waits<E>, B>>;
 template <class E>
 concept waits_itself = requires(E const& e, device d, stream_token on) { e.wait_for_event(d, on); };
 
@@ -106,7 +113,7 @@ decltype(auto) wait_for_event(B& b, E const& e, device d, stream_token on) {
                   "ferry: the back end cannot wait for the event that array_traits<T>::ready_on returns: add a member "
                   "wait_for_event(ferry::device, ferry::stream_token) const to the event, or "
                   "wait_for_event(event, ferry::device, ferry::stream_token) to the back end");
-    if constexpr (waits_for<B, E>) return b.wait_for_event(e, d, on);
+    if constexpr (waits_for<B, E>) return find_operations<has_waits<E>>(b)->wait_for_event(e, d, on);
     else if constexpr (waits_itself<E>) return e.wait_for_event(d, on);
 }
 
