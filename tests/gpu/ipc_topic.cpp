@@ -38,14 +38,13 @@ constexpr std::int64_t frame_bytes = 65536;
 
 std::span<std::byte const> bytes_of(std::string const& text) { return std::as_bytes(std::span{text}); }
 
-/// Writes a frame on a stream and publishes it.
+/// Publishes a frame that a stream writes.
 std::uint64_t publish_on(test_stream& s, ipc::publisher& camera) {
     auto const k = camera.begin(patience, s.token());
     REQUIRE(k);
     auto const value = static_cast<int>(camera.generation() + 1);
     must(cudaMemsetAsync(camera[*k].view().writable_data(), value, frame_bytes, s.get()));
-    s.finish();
-    return camera.publish(*k);
+    return camera.publish(*k, s.token());
 }
 
 }  // namespace

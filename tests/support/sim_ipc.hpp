@@ -94,7 +94,6 @@ class sim_event {
         if (on.names_stream()) sim.queue(on, until);
         else until();
     }
-    [[nodiscard]] bool is_done() const { return state_->done >= state_->recorded; }
 
    private:
     struct state {
@@ -134,15 +133,19 @@ class sim_shareable {
 
     class exported {
        public:
-        exported(sim_system& sim, ferry::wire::memory description, std::shared_ptr<sim_event> ready)
-            : sim_{&sim}, description_{std::move(description)}, ready_{std::move(ready)} {}
+        exported(sim_system& sim, ferry::wire::memory description, ferry::stream_token ready_on)
+            : sim_{&sim}, description_{std::move(description)} {
+            record_ready(ready_on);
+        }
         [[nodiscard]] ferry::wire::memory const& description() const { return description_; }
         void wait_ready(ferry::stream_token on) const {
             if (ready_ != nullptr && !on.is_no_sync()) sim_event::wait(ready_, *sim_, on);
         }
-        [[nodiscard]] bool is_done(ferry::ipc::event_handle const& done) const {
-            auto const e = sim_event::open(done.data());
-            return e != nullptr && e->is_done();
+        void record_ready(ferry::stream_token on) {
+            if (!on.names_stream()) return;
+            if (ready_ == nullptr) ready_ = std::make_shared<sim_event>();
+            sim_event::record(ready_, *sim_, on);
+            description_.ready = ready_->handle().bytes_of();
         }
         [[nodiscard]] bool order_after(ferry::ipc::event_handle const& done, ferry::stream_token on) const {
             auto const e = sim_event::open(done.data());
@@ -222,24 +225,12 @@ class sim_shareable {
         m.offset = static_cast<std::uint64_t>(r.begin - static_cast<std::byte*>(block->data()));
         m.length = r.length;
         m.handle = handle.bytes_of();
-        std::shared_ptr<sim_event> ready;
-        if (ready_on.names_stream()) {
-            ready = std::make_shared<sim_event>();
-            sim_event::record(ready, *sim_, ready_on);
-            m.ready = ready->handle().bytes_of();
-        }
-        return {*sim_, std::move(m), std::move(ready)};
+        return {*sim_, std::move(m), ready_on};
     }
     [[nodiscard]] bool passes_on(ferry::wire::memory const&) const { return passes_handles_on; }
     [[nodiscard]] exported pass_on(ferry::wire::memory m, ferry::stream_token ready_on) const {
         m.ready.clear();
-        std::shared_ptr<sim_event> ready;
-        if (ready_on.names_stream()) {
-            ready = std::make_shared<sim_event>();
-            sim_event::record(ready, *sim_, ready_on);
-            m.ready = ready->handle().bytes_of();
-        }
-        return {*sim_, std::move(m), std::move(ready)};
+        return {*sim_, std::move(m), ready_on};
     }
     [[nodiscard]] bool opens(ferry::wire::memory const& m) const {
         return m.kind == ferry::wire::memory_kind::cuda_legacy;

@@ -122,18 +122,13 @@ inline void enqueue_wait(ipc_event const& e, stream_token on, char const* api) {
 /// `ferry::ipc::exported_memory`.
 class exported_allocation {
    public:
-    /// Takes ownership of a description and its event.
+    /// Takes ownership of a description of data that is ready.
     ///
-    /// \param description  description for importers
+    /// \param description  description for importers, without an event
     /// \param device_id    device of the memory
-    /// \param events       events of the process, to which the destructor returns `ready`
-    /// \param ready        event recorded after the work that writes the data; std::nullopt when the data is ready
-    exported_allocation(wire::memory description, std::int32_t device_id, std::shared_ptr<detail::ipc_events> events,
-                        std::optional<ipc_event> ready)
-        : description_{std::move(description)},
-          device_id_{device_id},
-          events_{std::move(events)},
-          ready_{std::move(ready)} {}
+    /// \param events       events of the process, to which the destructor returns that of `record_ready`
+    exported_allocation(wire::memory description, std::int32_t device_id, std::shared_ptr<detail::ipc_events> events)
+        : description_{std::move(description)}, device_id_{device_id}, events_{std::move(events)} {}
     exported_allocation(exported_allocation&& other) noexcept
         : description_{std::move(other.description_)},
           device_id_{other.device_id_},
@@ -161,16 +156,31 @@ class exported_allocation {
         if (!on.names_stream()) return ready_->wait();
         detail::enqueue_wait(*ready_, on, "ferry::ipc::attach");
     }
-    /// Queries an importer's event. The event cannot be opened if the importer has ended or is ending.
+    /// Records the event after all work queued on a stream of any device, and adds it to the description. When no event
+    /// is free, the host waits for the stream instead. Without a stream, does nothing.
     ///
-    /// \param done  handle that the importer sent
-    /// \return      true when the importer's work has completed; false otherwise, and when the query fails
-    [[nodiscard]] bool is_done(ipc::event_handle const& done) const noexcept {
-        try {
-            return ipc_event{done, device_id_}.is_done();
-        } catch (...) {
-            return false;
+    /// \param on  stream of the work that writes the data
+    /// \throws error  errc::stream, capturing; errors of CUDA
+    void record_ready(stream_token on) {
+        if (!on.names_stream()) return;
+        constexpr auto api = "ferry::ipc::share";
+        detail::require_stream(on, api);
+        std::int32_t const stream_device = detail::device_of(on, api);
+        if (!ready_) ready_ = events_->of(device_id_).take();
+        if (!ready_) return cuda::wait(on);
+        {
+            device_guard const current{device_id_};
+            if (stream_device == device_id_) {
+                detail::require_no_capture(detail::handle_of(on), api);
+                ready_->record(detail::handle_of(on));
+            } else {  // an event can only be recorded on its own device
+                auto const between = detail::make_quiet_stream(device_id_);
+                cuda::order(on, between);  // mutant: ipc_ready_other_device
+                ready_->record(between.get());
+            }
         }
+        auto const event = ready_->handle();
+        description_.ready.assign(event.begin(), event.end());
     }
     /// Makes a stream wait for an importer's work. Without a stream, blocks the host.
     ///
@@ -412,40 +422,10 @@ class sharing_back_end : public back_end_ref {
     }
 
     [[nodiscard]] exported_allocation with_ready(wire::memory m, std::int32_t device_id, stream_token ready_on) const {
-        auto ready = record_ready(device_id, ready_on);
         m.ready.clear();
-        if (ready) {
-            auto const event = ready->handle();
-            m.ready.assign(event.begin(), event.end());
-        }
-        return {std::move(m), device_id, events_, std::move(ready)};
-    }
-    /// Records an event after all work queued on a stream of any device. Returns std::nullopt without a stream, and,
-    /// after waiting for the stream, when no event is free.
-    [[nodiscard]] std::optional<ipc_event> record_ready(std::int32_t device_id, stream_token on) const {
-        if (!on.names_stream()) return std::nullopt;
-        detail::require_stream(on, "ferry::ipc::share");
-        std::int32_t const stream_device = detail::device_of(on, "ferry::ipc::share");
-        auto ready = events_->of(device_id).take();
-        if (!ready) {
-            cuda::wait(on);
-            return std::nullopt;
-        }
-        try {
-            device_guard const current{device_id};
-            if (stream_device == device_id) {
-                detail::require_no_capture(detail::handle_of(on), "ferry::ipc::share");
-                ready->record(detail::handle_of(on));
-            } else {  // an event can only be recorded on its own device
-                auto const between = detail::make_quiet_stream(device_id);
-                cuda::order(on, between);  // mutant: ipc_ready_other_device
-                ready->record(between.get());
-            }
-        } catch (...) {
-            events_->of(device_id).put(std::move(*ready));
-            throw;
-        }
-        return ready;
+        exported_allocation made{std::move(m), device_id, events_};
+        made.record_ready(ready_on);
+        return made;
     }
 
     sharing_options options_;

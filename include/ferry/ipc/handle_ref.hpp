@@ -25,6 +25,7 @@ struct exported {
     virtual ~exported() = default;
     [[nodiscard]] virtual wire::memory const& description() const = 0;
     virtual void wait_ready(stream_token) = 0;
+    virtual void record_ready(stream_token) = 0;
     virtual bool order_after(event_handle const&, stream_token) = 0;
 };
 struct opened {
@@ -40,6 +41,9 @@ struct any_exported final : exported {
     [[nodiscard]] wire::memory const& description() const override { return memory.description(); }
     void wait_ready(stream_token on) override {
         ferry::detail::call([&] { return memory.wait_ready(on); });
+    }
+    void record_ready(stream_token on) override {
+        ferry::detail::call([&] { return memory.record_ready(on); });
     }
     bool order_after(event_handle const& done, stream_token on) override {
         return ferry::detail::call([&] { return memory.order_after(done, on); });

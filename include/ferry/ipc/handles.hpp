@@ -35,9 +35,9 @@ struct opening {
 /// - `description()`: kind, type, device, id, allocation, offset, length, handle and ready of a wire::memory; ferry
 ///   writes the name. The id is one that the address of the allocation never gets again (CUDA: the buffer ID).
 /// - `wait_ready(on)`: as for opened_memory, for tensors that the exporting process attaches itself.
-/// - `is_done(handle)`: whether the work has completed that an importer recorded under this event handle when it
-///   dropped the memory. Never blocks. False when the handle cannot be opened: the caller waits for that process to
-///   exit.
+/// - `record_ready(on)`: importers that attach the memory after this call wait for all work queued on `on`, instead of
+///   that recorded before; `description().ready` may change. With a token that names no stream nothing happens. Does
+///   not block the host, unless no event is free.
 /// - `order_after(handle, on)`: work queued on `on` after this call runs after the event; with no stream the host
 ///   waits. False when the handle cannot be opened.
 template <class E>
@@ -45,7 +45,7 @@ concept exported_memory =
     std::move_constructible<E> && requires(E& e, E const& c, event_handle const& done, stream_token on) {
         { c.description() } -> std::convertible_to<wire::memory const&>;
         e.wait_ready(on);
-        { e.is_done(done) } -> ferry::detail::yields<bool>;
+        e.record_ready(on);
         { e.order_after(done, on) } -> ferry::detail::yields<bool>;
     };
 

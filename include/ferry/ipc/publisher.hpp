@@ -112,16 +112,24 @@ class publisher {
 
     /// Publishes the frame in a slot, atomically: subscribers see all of it, or the frame before.
     ///
-    /// Does not wait. The data must be complete in memory; for device memory, synchronise the stream that writes first.
+    /// Does not wait, unless the back end has no free event.
     /// \param slot  number that `begin` returned, or that of a replaced slot
+    /// \param on    stream that writes device memory: the subscribers wait for it; without one, the data is complete
     /// \return      generation of the frame, 1 more than that of the last
-    /// \throws error  errc::argument: another slot, or a forked child; errc::out_of_memory
-    std::uint64_t publish(unsigned slot) {
+    /// \throws error  errc::argument: another slot, or a forked child; errc::out_of_memory; errors of
+    ///                `shared::record_ready`
+    std::uint64_t publish(unsigned slot, stream_token on = {}) {
         check_process();
         if (slot >= slots_.size() || !records_[slot].is_begun)
             detail::fail(errc::argument, api,
                          message{"slot "} << slot << " is not being written: pass the result of begin");
         auto& r = records_[slot];
+        if (slots_[slot].record_ready(on)) {  // mutant: ipc_topic_ready
+            auto made = describe(slots_[slot]);
+            made.record.first_file = r.record.first_file;
+            made.is_begun = true;
+            r = std::move(made);
+        }
         if (!file_.has_room_for(r)) file_.make(records_, newest_);
         if (!r.is_written) file_.put(slot, r);
         r.is_written = true;

@@ -118,7 +118,7 @@ class shared {
     /// Later attaches are possible: announce the new data after writing it.
     /// \param limit  longest wait
     /// \param on     stream that writes: it waits for the work that importers queued before they dropped their
-    ///               tensors; without a stream the host waits
+    ///               tensors, and for that of `record_ready`; without a stream the host waits
     /// \param where  source location for errors
     /// \return       false when a process still has a tensor
     /// \throws error  errc::stream: a null stream, or one of another device; errors of the back end
@@ -140,6 +140,37 @@ class shared {
         return true;
     }
 
+    /// Makes later attaches wait for the work queued on a stream that writes to the memory again, instead of the work
+    /// recorded before. Only for device memory. Does not wait, unless the back end has no free event.
+    ///
+    /// \param on     stream that writes; one that is none has no effect
+    /// \param where  source location for errors
+    /// \return       whether `descriptor` has changed, so that importers need the new one: at most the first time
+    /// \throws error  errc::stream: a null stream, one of another device, or memory of the host; errors of the back end
+    bool record_ready(stream_token on, std::source_location where = std::source_location::current()) {
+        constexpr auto api = "ferry::ipc::shared::record_ready";
+        bool has_events = false, has_changed = false;
+        for_each_part([&](auto& part) {
+            static_cast<void>(ferry::detail::check_stream(on, part.device, {api, where}));
+            has_events |= !part.handles.empty();
+        });
+        if (!on.names_stream()) return false;
+        if (!has_events)
+            detail::fail(errc::stream, api,
+                         message{"attaches of host memory wait for no stream: pass none, once its work has completed"},
+                         where);
+        for_each_part([&](auto& part) {
+            if (part.handles.empty()) return;
+            auto& first = part.memories[0];
+            part.handles[0]->record_ready(on.on_device(part.device));
+            first.description.ready = part.handles[0]->description().ready;
+            auto& ready = state_->description.memories[first.number].ready;
+            has_changed |= ready != first.description.ready;
+            ready = first.description.ready;
+        });
+        return has_changed;
+    }
+
    private:
     friend struct detail::share_access;
     explicit shared(std::shared_ptr<detail::share_state> state) noexcept : state_{std::move(state)} {}
@@ -156,7 +187,9 @@ class shared {
         bool is_ordered = true;
         for_each_part([&](auto& part) {
             auto const its = on.on_device(part.device);  // mutant: ipc_reuse_device
-            int const count = part.handles.empty() ? 0 : detail::control_page::max_importers;
+            if (part.handles.empty()) return;
+            part.handles[0]->wait_ready(its);
+            int const count = detail::control_page::max_importers;
             for (int i = 0; i < count && is_ordered; ++i) {
                 event_handle done;
                 auto const found = part.control().announced(i, done, part.locks());

@@ -1,6 +1,8 @@
 // Device memory between two processes: ready and done events, owners that outlive their share, stale handles.
 #include <ferry/ipc.hpp>
+#include <ferry/ipc/publisher.hpp>
 #include <ferry/ipc/send.hpp>
+#include <ferry/ipc/subscriber.hpp>
 #include <ferry/wire/binary.hpp>
 
 #include <support/fails.hpp>
@@ -10,6 +12,7 @@
 #include <support/own_shm.hpp>
 #include <support/patience.hpp>
 #include <support/sim_ipc.hpp>
+#include <support/topic.hpp>
 
 #include <doctest/doctest.h>
 
@@ -322,6 +325,71 @@ bool memory_stays_while_it_is_used(sim_fault fault) {
 }
 
 }  // namespace
+
+TEST_CASE("the readers of a frame wait for the stream on which it is published, and no host waits") {
+    support::own_directory const here;
+    importer child{[&](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto const mine = sim.make_stream(device_type::cuda);
+        ferry::ipc::subscriber left{"camera", here};
+        bool is_right = true;
+        for (float n = 1; n <= 4; ++n) {
+            auto const f = left.next(support::patience, {.stream = mine}, b);  // while the publisher's stream is held
+            parent.tell('a');
+            is_right &= f && read_on(b, f->value, mine) == std::vector<float>(4, n);
+            parent.tell('r');
+        }
+        parent.hear('e');
+        return is_right ? 0 : 1;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto const slot = [&](stream_token ready) {
+        return share(written(sim, stream, {0, 0, 0, 0}), {.ready_on = ready}, b);
+    };
+    // The descriptor of the first has an event, and that of the other gets one.
+    ferry::ipc::publisher camera{"camera", {slot(stream), slot({})}, here};
+    for (float n = 1; n <= 4; ++n) {
+        auto const k = camera.begin(support::patience, stream);
+        REQUIRE(k);
+        auto gate = sim.close(stream);
+        std::vector<float> const values(4, n);
+        sim.write(stream, sim.block_at(camera[*k].view().data()), values.data(), 16);
+        CHECK(camera.publish(*k, stream) == static_cast<std::uint64_t>(n));
+        child.talk().hear('a');
+        gate.open();
+        child.talk().hear('r');
+    }
+    child.talk().tell('e');
+    CHECK(child.finish() == 0);
+}
+
+TEST_CASE("a stream that writes a frame again waits for the stream that wrote it before") {
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const first = sim.make_stream(device_type::cuda), second = sim.make_stream(device_type::cuda);
+    auto s = share(written(sim, first, {1, 2, 3, 4}), {}, b);
+    auto const before = s.descriptor();
+    CHECK_FALSE(s.record_ready({}));
+    CHECK(s.descriptor() == before);
+    auto gate = sim.close(first);
+    CHECK(s.record_ready(first));
+    CHECK_FALSE(s.descriptor() == before);
+    CHECK_FALSE(s.record_ready(first));
+    CHECK(s.wait_for_readers({}, second));
+    std::atomic<bool> has_run = false;
+    sim.queue(second, [&] { has_run = true; });
+    CHECK_FALSE(has_run);
+    gate.open();
+    sim.wait(second);
+    CHECK(has_run);
+    support::fails(errc::stream, [&] { s.record_ready(sim.make_stream(device_type::rocm)); });
+    auto host = support::slot();
+    CHECK_FALSE(host.record_ready({}));
+    support::fails(errc::stream, [&] { host.record_ready(first); }, {"host memory", "pass none"});
+}
 
 TEST_CASE("the event of a mapping covers all streams that used it; the test detects an event of the last stream only") {
     CHECK(both_streams_are_waited_for(sim_fault::none));

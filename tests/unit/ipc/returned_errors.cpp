@@ -39,8 +39,8 @@ struct returning_shareable : support::returning_back_end {
         [[nodiscard]] auto wait_ready(stream_token on) const {
             return calls->call("exported.wait_ready", [&] { memory.wait_ready(on); });
         }
-        [[nodiscard]] auto is_done(ferry::ipc::event_handle const& done) const {
-            return calls->call("exported.is_done", [&] { return memory.is_done(done); });
+        [[nodiscard]] auto record_ready(stream_token on) {
+            return calls->call("exported.record_ready", [&] { memory.record_ready(on); });
         }
         [[nodiscard]] auto order_after(ferry::ipc::event_handle const& done, stream_token on) const {
             return calls->call("exported.order_after", [&] { return memory.order_after(done, on); });
@@ -173,7 +173,7 @@ TEST_CASE("the wait for readers fails with the error that an event returns") {
     auto shared = share(w.tensor(), {.session = &own, .ready_on = w.on}, w.b);
     // Released: the mapping, which is kept for later attaches, has an event.
     static_cast<void>(attach(foreign(shared), {.session = &importer, .stream = w.on}, w.b));
-    w.each_fails("exported.order_after", [&] {
+    w.each_fails("exported.wait_ready exported.order_after", [&] {
         bool const is_free = shared.wait_for_readers(support::patience, w.on);
         CHECK(is_free);
         return 0;
