@@ -1,5 +1,6 @@
 // negotiate() for all combinations of sources, targets, copy policies, versions, flags and streams, against an oracle
 // that implements the text of the rules; then single decisions.
+#include <ferry/exchange/detail/decide.hpp>
 #include <ferry/exchange/negotiate.hpp>
 
 #include <doctest/doctest.h>
@@ -225,6 +226,18 @@ TEST_CASE(
         stream_token const ready = of_device(props.ready_on, props.device);
         if (d.to.type == device_type::cpu) wrong += d.wait != wait::host || d.on != ready;
         else wrong += d.wait == wait::none && d.on != ready && of_device(meant(req.stream, d.to), d.to) != ready;
+    });
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("D6: the short form for requests that are known at run time only makes the decisions of negotiate") {
+    std::int64_t wrong = 0;
+    for_each_exchange([&](tensor_properties props, request req) {
+        props.is_behind_event = has(props.bits, flags::read_only);
+        props.lends_read_only = !props.is_shareable;
+        if (!props.is_describable) props.device.id += 3;  // R35: ignored on the host
+        if (props.ready_on == already_ready) req.layout = layout::contiguous;
+        wrong += detail::negotiate_at_run_time(props, req) != negotiate(props, req);
     });
     CHECK(wrong == 0);
 }
