@@ -22,6 +22,19 @@ namespace detail {
 
 struct trusted;
 
+/// Copies a struct field by field. Compilers would combine the loads of two fields. If a producer has just stored these
+/// fields one by one, such a load waits until the stores are complete.
+[[nodiscard]] FERRY_ALWAYS_INLINE DLTensor loaded(DLTensor const& t) noexcept {
+    auto* data = t.data;
+    auto *shape = t.shape, *strides = t.strides;
+    auto offset = t.byte_offset;
+    FERRY_KEEP_LOADED(data, r);
+    FERRY_KEEP_LOADED(shape, r);
+    FERRY_KEEP_LOADED(strides, r);
+    FERRY_KEEP_LOADED(offset, r);
+    return {data, t.device, t.ndim, t.dtype, shape, strides, offset};
+}
+
 /// Fails with errc::consumed for an empty managed_tensor.
 [[nodiscard]] inline bool check_not_empty(managed_tensor const& tensor, reporter r);
 
@@ -40,11 +53,11 @@ class managed_tensor {
     /// Constructs an empty object, as after a move or a release.
     managed_tensor() = default;
     managed_tensor(managed_tensor&& other) noexcept
-        : raw_{std::exchange(other.raw_, nullptr)}, tensor_{other.tensor_}, facts_{other.facts_} {}
+        : raw_{std::exchange(other.raw_, nullptr)}, tensor_{detail::loaded(other.tensor_)}, facts_{other.facts_} {}
     managed_tensor& operator=(managed_tensor&& other) noexcept {
         auto* const moved = std::exchange(other.raw_, nullptr);
         auto* const replaced = std::exchange(raw_, moved);  // null in a self-assignment, which keeps the tensor
-        tensor_ = other.tensor_;
+        tensor_ = detail::loaded(other.tensor_);
         facts_ = other.facts_;
         detail::raw_owner<DLManagedTensorVersioned> const released{replaced};  // last: a deleter may use this object
         return *this;
@@ -149,7 +162,9 @@ class managed_tensor {
     friend struct detail::trusted;
 
     explicit managed_tensor(DLManagedTensorVersioned* raw) noexcept
-        : raw_{raw}, tensor_{raw->dl_tensor}, facts_{static_cast<std::uint32_t>(raw->flags), raw->version.minor} {}
+        : raw_{raw},
+          tensor_{detail::loaded(raw->dl_tensor)},
+          facts_{static_cast<std::uint32_t>(raw->flags), raw->version.minor} {}
 
     [[nodiscard]] flags bits() const noexcept { return flags{facts_.bits}; }
     [[nodiscard]] tensor_view view_unchecked() const noexcept { return {tensor_, bits()}; }
