@@ -37,8 +37,9 @@ enum class device_type : std::int32_t {
 /// \param type  device type
 /// \return      true when DLPack defines the type
 [[nodiscard]] constexpr bool is_known(device_type type) noexcept {
-    auto const n = static_cast<std::int32_t>(type);
-    return n >= abi::device::cpu && n <= abi::device::ascend && n != 5 && n != 6;
+    auto const n = static_cast<std::uint32_t>(type);
+    constexpr auto known = ((2u << abi::device::ascend) - (1u << abi::device::cpu)) & ~(1u << 5 | 1u << 6);
+    return n < 32 && (known >> n & 1) != 0;
 }
 
 /// Returns whether host code may access memory of a device type (R39).

@@ -71,8 +71,7 @@ template <class Owner>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor own(Owner&& owner, tensor_view const& view, flags bits,
                                                      version max_version, reporter r) {
     tensor_view const v = view;  // `view` may be a member of the owner
-    if (!check_view(v, r)) return {};
-    return trusted::adopt(make_valid_raw<DLManagedTensorVersioned>(
+    return trusted::adopt(make_checked_raw<DLManagedTensorVersioned>(
         std::move(owner), fixed_view{v}, v, v.device(), (v.flags() & ~flags::is_copied) | bits, max_version, r));
 }
 

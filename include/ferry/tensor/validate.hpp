@@ -11,6 +11,7 @@
 #include <ferry/base/shape.hpp>
 #include <ferry/base/version.hpp>
 #include <ferry/config.hpp>
+#include <ferry/tensor/detail/ordinary.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <cstdint>
@@ -147,40 +148,6 @@ struct byte_reach {
     return true;
 }
 
-/// Returns true for common tensors that pass all checks: known device, plain type of at most 64 bits, no extent of 0,
-/// no byte offset, and sizes, reach and addresses far from overflow. This is the fast path; `examine`
-/// checks the other tensors.
-[[nodiscard]] FERRY_ALWAYS_INLINE bool is_ordinary(DLTensor const& t) noexcept {
-    constexpr std::int64_t limit = std::int64_t{1} << 48;  // sums over 64 dimensions of 64-bit elements do not overflow
-    bool const plain =
-        t.dtype.code <= abi::code::float_ && t.dtype.bits % 8 == 0 && t.dtype.bits - 1u < 64u && t.dtype.lanes == 1;
-    if (!plain || !is_known(device{t.device}.type) || t.device.device_id < 0 || t.data == nullptr || t.byte_offset != 0)
-        return false;
-    if (static_cast<unsigned>(t.ndim) > 64u || (t.ndim != 0 && t.shape == nullptr)) return false;
-    std::int64_t count = 1;
-    int i = t.ndim - 1;
-    for (; i >= 0; --i) {  // compact dimensions
-        auto const extent = t.shape[i];
-        if (t.strides != nullptr && t.strides[i] != count && extent != 1) break;
-        if (extent <= 0 || !checked_multiply(count, extent, count)) return false;
-    }
-    std::int64_t lowest = 0, highest = count - 1;
-    for (; i >= 0; --i) {
-        auto const extent = t.shape[i];
-        if (extent <= 0 || !checked_multiply(count, extent, count)) return false;
-        if (extent == 1) continue;
-        std::int64_t reach = 0;
-        if (!checked_multiply(extent - 1, t.strides[i], reach) || reach >= limit || reach <= -limit) return false;
-        lowest += reach < 0 ? reach : 0;
-        highest += reach < 0 ? 0 : reach;
-    }
-    auto const address = reinterpret_cast<std::uintptr_t>(t.data);
-    auto const size = std::uint64_t{t.dtype.bits / 8u}, below = static_cast<std::uint64_t>(-lowest) * size;
-    if (count >= limit || highest >= limit || lowest <= -limit || below > address) return false;
-    if constexpr (sizeof(address) == 8) return address >> 62 == 0;
-    else return static_cast<std::uint64_t>(count > highest ? count : highest + 1) * size <= UINTPTR_MAX - address;
-}
-
 /// Performs all checks, and sets `reach` to the reach of the elements.
 [[nodiscard]] FERRY_COLD inline bool examine(DLTensor const& t, bool padded, byte_reach& reach, reporter r) {
     data_type const type{t.dtype};
@@ -189,11 +156,19 @@ struct byte_reach {
            check_strides(t, count, type, padded, reach, r) && check_data(t, count, reach, r);
 }
 
-/// Validates a struct.
-[[nodiscard]] inline bool check_tensor(DLTensor const& t, flags bits, reporter r) {
-    if (is_ordinary(t)) return true;
+/// Validates a struct that is not both ordinary and compact. `ordinary`: the result of is_ordinary.
+[[nodiscard]] FERRY_NOINLINE inline bool check_other(DLTensor const& t, bool ordinary, flags bits, reporter r) {
+    if (ordinary && is_strided(t)) return true;
     byte_reach reach;
     return examine(t, has(bits, flags::subbyte_padded), reach, r);
+}
+
+/// Validates a struct.
+[[nodiscard]] inline bool check_tensor(DLTensor const& t, flags bits, reporter r) {
+    bool const ordinary = is_ordinary(t);
+    if (ordinary && is_compact(t)) [[likely]]
+        return true;
+    return check_other(t, ordinary, bits, r);
 }
 
 /// Validates a struct. Not inlined: one copy serves callers for which the size of the code is more important than the
@@ -289,6 +264,16 @@ namespace detail {
 /// Validates a view like check_view. Not inlined; see check_tensor_by_call.
 [[nodiscard]] FERRY_NOINLINE inline bool check_view_by_call(tensor_view const& v, reporter r) {
     return has_strides(v) ? check_tensor_by_call(tensor_of(v), v.flags(), r) : report_stride_count(v, r);
+}
+
+/// Returns whether a view is ordinary; `check_other_view` checks other views.
+[[nodiscard]] FERRY_ALWAYS_INLINE bool is_ordinary_view(tensor_view const& v) noexcept {
+    DLTensor const t = tensor_of(v);
+    return has_strides(v) && is_ordinary(t);
+}
+/// Validates a view that is not both ordinary and compact. `ordinary`: the result of is_ordinary_view.
+[[nodiscard]] FERRY_NOINLINE inline bool check_other_view(tensor_view const& v, bool ordinary, reporter r) {
+    return has_strides(v) ? check_other(tensor_of(v), ordinary, v.flags(), r) : report_stride_count(v, r);
 }
 
 /// Validates a view, and sets `reach` to the reach of its elements.

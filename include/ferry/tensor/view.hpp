@@ -106,7 +106,7 @@ class tensor_view {
           device_{t.device},
           dtype_{t.dtype},
           flags_{known(bits)} {
-        fold_offset();
+        if (byte_offset_ != 0) fold_offset();
     }
 
     /// Returns the address of the first element, or the handle of the memory; see `is_addressable`. In memory

@@ -105,9 +105,8 @@ template <managed_struct Raw, class Array, bool ByCall = false, class Handle>
     // The handle may be read-only although the array is not.
     flags const own = flags_to_export(v.flags(), lends_read_only<std::remove_reference_t<Array>>, max);
     if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(own, r)) return nullptr;
-    if (!(ByCall ? check_view_by_call(v, r) : check_view(v, r))) return nullptr;
     bits |= own & flags::read_only;  // mutant: r11_weaker_handle
-    return make_valid_raw<Raw, ByCall>(std::move(handle), describe, v, to, bits, max, r);
+    return make_checked_raw<Raw, ByCall>(std::move(handle), describe, v, to, bits, max, r);
 }
 
 /// Returns a struct that owns an rvalue with the view `v`, or the result of `share` for an lvalue; null on failure.
@@ -115,8 +114,7 @@ template <managed_struct Raw, class Array>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_raw(Array&& array, [[maybe_unused]] tensor_view const& v, device to,
                                                flags bits, version max, reporter r) {
     if constexpr (!std::is_lvalue_reference_v<Array>) {
-        if (!check_view(v, r)) return nullptr;
-        return make_valid_raw<Raw>(std::move(array), describe, v, to, bits, max, r);
+        return make_checked_raw<Raw>(std::move(array), describe, v, to, bits, max, r);
     } else {
         auto shared = array_traits<std::remove_cvref_t<Array>>::share(array);
         if (!check_result(shared, r)) return nullptr;

@@ -13,6 +13,7 @@
 #include <ferry/exchange/request.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
+#include <ferry/tensor/detail/ordinary.hpp>
 #include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/validate.hpp>
 
@@ -23,15 +24,24 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
+/// Implements `take` for a struct that is null, not ordinary or not compact. `ordinary`: is_ordinary_struct is true.
+[[nodiscard]] FERRY_NOINLINE inline managed_tensor take_other(DLManagedTensorVersioned* raw, bool ordinary,
+                                                              reporter r) {
+    raw_owner owner{raw};
+    bool const is_valid = raw == nullptr
+                              ? report(r, errc::null_struct, "the DLManagedTensorVersioned* is null: pass a struct")
+                          : ordinary ? check_other(raw->dl_tensor, true, known(flags{raw->flags}), r)
+                                     : check_managed<true>(raw, r);
+    return is_valid ? trusted::adopt(owner.release()) : managed_tensor{};
+}
 /// Implements from_dlpack and try_from_dlpack for a struct, which it owns; returns an empty object on failure.
 /// `ByCall`: see check_tensor_by_call.
 template <bool ByCall = false>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor take(DLManagedTensorVersioned* raw, reporter r) {
-    raw_owner owner{raw};
-    bool const is_valid = raw != nullptr
-                              ? check_managed<ByCall>(raw, r)
-                              : report(r, errc::null_struct, "the DLManagedTensorVersioned* is null: pass a struct");
-    return is_valid ? trusted::adopt(owner.release()) : managed_tensor{};
+    bool const ordinary = !ByCall && raw != nullptr && is_ordinary_struct(raw);
+    if (ordinary && is_compact(raw->dl_tensor)) [[likely]]
+        return trusted::adopt(raw);
+    return take_other(raw, ordinary, r);
 }
 template <bool ByCall = false>
 [[nodiscard]] inline managed_tensor take(DLManagedTensor* raw, reporter r, flags assumed = flags::read_only) {

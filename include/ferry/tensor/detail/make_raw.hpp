@@ -6,6 +6,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/version.hpp>
 #include <ferry/config.hpp>
+#include <ferry/tensor/detail/ordinary.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
@@ -83,9 +84,21 @@ struct block {
     }
 };
 
+/// Copies a view field by field, for a call on a path that is rarely taken. A call with the view itself would keep the
+/// view in memory on all paths.
+[[nodiscard]] FERRY_ALWAYS_INLINE tensor_view copy_of(tensor_view const& v) noexcept {
+    return {untyped_data(v),
+            v.dtype(),
+            {v.shape().data(), v.rank()},
+            {v.strides().data(), v.strides().rank()},
+            v.device(),
+            v.flags(),
+            v.byte_offset()};
+}
+
 /// Writes the extents and strides of a managed struct; computes implicit strides (R24). Returns whether the tensor is
-/// empty.
-FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metadata) noexcept {
+/// empty. Not inlined: is_compact writes those of compact elements.
+FERRY_NOINLINE inline bool write_layout(tensor_view const& v, std::int64_t* metadata) noexcept {
     int const rank = v.rank();
     bool const implicit = v.strides().is_implicit();
     bool empty = false;
@@ -148,7 +161,7 @@ struct fixed_view {
         return report(r, errc::argument,
                       "the view of the owner changed during its move: return the same shape, strides, data type, "
                       "device and flags before and after the move");
-    return check_view_by_call(after, r);  // mutant: moved_reach
+    return check_view_by_call(copy_of(after), r);  // mutant: moved_reach
 }
 
 /// Returns whether an address is in the object of `size` bytes at `begin`.
@@ -181,9 +194,6 @@ template <bool IsFixed>
 }
 
 // Not inlined; see check_tensor_by_call.
-FERRY_NOINLINE inline bool write_layout_by_call(tensor_view const& v, std::int64_t* metadata) noexcept {
-    return write_layout(v, metadata);
-}
 [[nodiscard]] FERRY_NOINLINE inline bool write_checked_by_call(tensor_view const& before, tensor_view const& after,
                                                                void const* from, std::size_t size, device as_device,
                                                                bool empty, std::int64_t* metadata, DLTensor& out,
@@ -207,17 +217,30 @@ struct block_guard {
     }
 };
 
-/// Returns a struct of type `Raw` that owns `owner`, or null on failure. The view `before` must be valid. Calls
+/// Validates the view `before` of `owner`, unless `IsValid`, and returns a struct of type `Raw` that owns `owner`, or
+/// null on failure. The loop that writes the extents and strides of an ordinary view also checks them. Calls
 /// `view_at(owner&)` after the move, because elements may move with the owner. `ByCall`: see check_tensor_by_call.
-template <managed_struct Raw, bool ByCall = false, class Owner, class ViewOf>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_valid_raw(Owner&& owner, ViewOf view_at, tensor_view const& before,
-                                                      device as_device, flags bits, version max, reporter r) {
+template <managed_struct Raw, bool ByCall = false, bool IsValid = false, class Owner, class ViewOf>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_checked_raw(Owner&& owner, ViewOf view_at, tensor_view const& before,
+                                                        device as_device, flags bits, version max, reporter r) {
     using block_type = block<Raw, std::remove_cvref_t<Owner>>;
-    void* const memory = block_type::allocate(before.rank());
+    if (ByCall && !IsValid && !check_view_by_call(before, r)) return nullptr;
+    bool const ordinary = ByCall || IsValid || is_ordinary_view(before);
+    if (!ordinary && !check_other_view(copy_of(before), false, r)) return nullptr;
+    int const rank = before.rank();
+    void* const memory = block_type::allocate(rank);
     if (memory == nullptr) return static_cast<void>(report_out_of_memory(r)), nullptr;
     block_guard<block_type> guard{memory};
     std::int64_t* const metadata = block_type::extents(memory);
-    bool const empty = ByCall ? write_layout_by_call(before, metadata) : write_layout(before, metadata);
+    auto const write_dimension = [=](std::ptrdiff_t i, std::int64_t extent, std::int64_t stride) {
+        metadata[i] = extent;
+        metadata[rank + i] = stride;
+    };
+    bool empty = false;
+    if (ByCall || !ordinary || !is_compact(tensor_of(before), write_dimension)) {
+        if (!ByCall && !IsValid && ordinary && !check_other_view(copy_of(before), true, r)) return nullptr;
+        empty = write_layout(copy_of(before), metadata);
+    }
     constexpr bool is_fixed = std::same_as<ViewOf, fixed_view>;
     void const* const from = &reinterpret_cast<unsigned char const&>(owner);
     if (is_fixed && !check_outside(from, sizeof owner, before, empty, r)) return nullptr;  // before the move (D25)
@@ -241,6 +264,14 @@ template <managed_struct Raw, bool ByCall = false, class Owner, class ViewOf>
     return &self->raw;
 }
 
+/// Returns a struct like make_checked_raw; the view `before` must be valid.
+template <managed_struct Raw, bool ByCall = false, class Owner, class ViewOf>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_valid_raw(Owner&& owner, ViewOf view_at, tensor_view const& before,
+                                                      device as_device, flags bits, version max, reporter r) {
+    return make_checked_raw<Raw, ByCall, true>(std::forward<Owner>(owner), std::move(view_at), before, as_device, bits,
+                                               max, r);
+}
+
 /// Validates the view `view_at(owner&)` and returns a struct of type `Raw` that owns `owner`, or null on failure.
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
@@ -248,8 +279,7 @@ template <managed_struct Raw, class Owner, class ViewOf>
     auto const described = view_at(owner);  // a tensor_view or an inplace_view, or a result
     if (!check_result(described, r)) return nullptr;
     tensor_view const& view = unwrapped(described);
-    if (!check_view(view, r)) return nullptr;
-    return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, r);
+    return make_checked_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, r);
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
