@@ -450,30 +450,6 @@ TEST_CASE("ipc: events are reused, so that many shares need few") {
     }
 }
 
-TEST_CASE("ipc: memory is shared and opened whichever device is current") {
-    if (gpus() < 2) {
-        MESSAGE("SKIPPED: needs two GPUs");
-        return;
-    }
-    auto const memory = cuda_malloc(2 * mib);
-    fill(memory.data(), 4, 2 * mib);
-    cuda::shareable back_end;
-    test_stream s;
-    must(cudaSetDevice(1));
-    auto const exported = [&] {
-        struct back {
-            ~back() { static_cast<void>(cudaSetDevice(0)); }
-        } const later;
-        return back_end.export_memory(range(memory.data(), 0, mib), gpu, s.token());
-    }();
-    CHECK(exported.description().ready.size() == 64);
-    importer other;
-    auto const opened = other.open(described(exported.description()));
-    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
-    CHECK(other.tell(receive).code == errc::ok);
-    CHECK(is_all(other.tell(finish).bytes, 4, mib));
-}
-
 TEST_CASE("ipc: memory is ready after a stream of another GPU, without blocking a host") {
     if (gpus() < 2) {
         MESSAGE("SKIPPED: needs two GPUs");
@@ -555,7 +531,7 @@ TEST_CASE("ipc: a bare handle is opened as a tensor, and never beyond its alloca
     fails(errc::device, [&] { return cuda::attach_handle(handle, 0, ferry::tensor_view{&near, {}}); }, {"cpu"});
 }
 
-TEST_CASE("ipc: another GPU opens it too") {
+TEST_CASE("ipc: memory is shared and opened whichever device is current, also by another GPU") {
     if (gpus() < 2) {
         MESSAGE("SKIPPED: needs two GPUs");
         return;
@@ -564,13 +540,19 @@ TEST_CASE("ipc: another GPU opens it too") {
     fill(memory.data(), 6, 2 * mib);
     cuda::shareable back_end;
     test_stream s;
-    auto const exported = back_end.export_memory(range(memory.data(), 4096, mib), gpu, s.token());
-    importer other;
-    auto const opened = other.open(described(exported.description()), 1);
-    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
-    CHECK(other.tell(receive).code == errc::ok);
-    CHECK(is_all(other.tell(finish).bytes, 6, mib));
-    // Its work there is ordered before a stream here: the event belongs to this GPU.
+    auto const exported = [&] {
+        on_device const there{1};
+        return back_end.export_memory(range(memory.data(), 4096, mib), gpu, s.token());
+    }();
+    CHECK(exported.description().ready.size() == 64);
+    importer here, other;
+    for (auto* const by : {&here, &other}) {
+        auto const opened = by->open(described(exported.description()), by == &here ? -1 : 1);
+        REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+        CHECK(by->tell(receive).code == errc::ok);
+        CHECK(is_all(by->tell(finish).bytes, 6, mib));
+    }
+    // The work of the other GPU is ordered before a stream here: the event belongs to this GPU.
     load_kernels();
     std::vector<std::byte> host(mib);
     pinned_for_now const while_here{host};

@@ -4,6 +4,7 @@
 #include <ferry/cuda.hpp>
 #include <gpu/gate.hpp>
 #include <support/fails.hpp>
+#include <support/float_array.hpp>
 
 #include <doctest/doctest.h>
 
@@ -11,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -55,24 +55,7 @@ class test_stream {
 
 [[nodiscard]] inline cudaStream_t handle(ferry::stream_token t) { return ferry::cuda::detail::handle_of(t); }
 
-/// Floats in their own memory; copies of the array refer to the same memory.
-struct gpu_array {
-    std::shared_ptr<ferry::cuda::memory> memory;
-    std::vector<std::int64_t> shape;
-    std::vector<std::int64_t> strides;  // empty: compact
-    ferry::device where;
-    ferry::stream_token ready_on;
-    std::int64_t offset = 0;  // of the first element, in elements
-
-    [[nodiscard]] float* first() const { return static_cast<float*>(memory->data()) + offset; }
-    [[nodiscard]] ferry::strides_view steps() const {
-        return strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides};
-    }
-    [[nodiscard]] std::size_t size() const {
-        return static_cast<std::size_t>(
-            std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{}));
-    }
-};
+using gpu_array = float_array<ferry::cuda::memory>;
 
 /// Fills memory at once, on a stream that synchronises with no other.
 inline void fill(void* p, unsigned char value, std::size_t bytes) {
@@ -181,24 +164,4 @@ class opener {
 /// Checks that no CUDA error is pending.
 [[nodiscard]] inline bool left_no_error() { return cudaPeekAtLastError() == cudaSuccess; }
 
-/// A consumer that only takes ownership.
-struct taken {
-    ferry::managed_tensor tensor;
-};
-
 }  // namespace support
-
-template <>
-struct ferry::array_traits<support::gpu_array> {
-    static tensor_view view(support::gpu_array& a) { return {a.first(), a.shape, a.steps(), a.where}; }
-    static tensor_view view(support::gpu_array const& a) {
-        return {const_cast<float const*>(a.first()), a.shape, a.steps(), a.where};
-    }
-    static support::gpu_array share(support::gpu_array const& a) { return a; }
-    static stream_token ready_on(support::gpu_array const& a) { return a.ready_on; }
-};
-
-template <>
-struct ferry::array_traits<support::taken> {
-    static support::taken adopt(managed_tensor m) { return {std::move(m)}; }
-};

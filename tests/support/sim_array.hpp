@@ -2,10 +2,10 @@
 #pragma once
 
 #include <ferry/exchange/from_dlpack.hpp>
+#include <support/float_array.hpp>
 #include <support/sim_space.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -19,37 +19,19 @@ using ferry::copy_policy;
 using ferry::managed_tensor;
 using ferry::request;
 
-/// An array of floats; copies are handles to the same memory.
-struct sim_array {
-    std::shared_ptr<sim_memory> memory;
-    std::vector<std::int64_t> shape;
-    std::vector<std::int64_t> strides;  // empty: compact
-    ferry::device where;
-    ferry::stream_token ready_on;
-    std::int64_t offset = 0;  // of the first element, in elements
-
-    [[nodiscard]] float* first() const { return static_cast<float*>(memory->data()) + offset; }
-    [[nodiscard]] ferry::strides_view steps() const {
-        return strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides};
-    }
-};
+using sim_array = float_array<sim_memory>;
 
 /// Makes an array of 1, 2, 3, …, n, written on `ready_on` after the work that is queued there.
 inline sim_array make_array(sim_system& sim, ferry::device where, ferry::stream_token ready_on,
                             std::vector<std::int64_t> shape) {
-    auto const count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
-    std::vector<float> values(static_cast<std::size_t>(count));
+    sim_array made{nullptr, std::move(shape), {}, where, ready_on};
+    std::vector<float> values(made.size());
     std::iota(values.begin(), values.end(), 1.0f);
     auto const bytes = values.size() * sizeof(float);
-    auto memory = std::make_shared<sim_memory>(sim.make_memory(where, bytes));
-    sim.write(ready_on, memory->block(), values.data(), bytes);
-    return {std::move(memory), std::move(shape), {}, where, ready_on};
+    made.memory = std::make_shared<sim_memory>(sim.make_memory(where, bytes));
+    sim.write(ready_on, made.memory->block(), values.data(), bytes);
+    return made;
 }
-
-/// A consumer with adopt only.
-struct taken {
-    ferry::managed_tensor tensor;
-};
 
 /// Opens a gate when the host waits, or after a time limit.
 class opener {
@@ -71,18 +53,3 @@ inline float element(sim_system& sim, ferry::tensor_view const& v, std::int64_t 
 }
 
 }  // namespace support
-
-template <>
-struct ferry::array_traits<support::sim_array> {
-    static tensor_view view(support::sim_array& a) { return {a.first(), a.shape, a.steps(), a.where}; }
-    static tensor_view view(support::sim_array const& a) {
-        return {const_cast<float const*>(a.first()), a.shape, a.steps(), a.where};
-    }
-    static support::sim_array share(support::sim_array const& a) { return a; }
-    static stream_token ready_on(support::sim_array const& a) { return a.ready_on; }
-};
-
-template <>
-struct ferry::array_traits<support::taken> {
-    static support::taken adopt(managed_tensor m) { return {std::move(m)}; }
-};
