@@ -115,6 +115,30 @@ TEST_CASE("cuda: a pinned pool reuses memory, keeps a bounded amount, and is kep
     CHECK(other.kept() == 8192);
 }
 
+TEST_CASE("cuda: pinned blocks stay within their bound, make room for other sizes, and are waited for") {
+    ferry::cuda::detail::pinned_blocks blocks{8192, 8192};
+    auto const bytes = [&](std::size_t all, std::size_t unused) { return blocks.bytes() == std::pair{all, unused}; };
+    {
+        auto const first = blocks.try_take(4096), second = blocks.take(4096);
+        CHECK(first != nullptr);
+        CHECK(blocks.try_take(4096) == nullptr);
+        CHECK(blocks.try_take(16384) == nullptr);
+        CHECK(bytes(8192, 0));
+    }
+    CHECK(bytes(8192, 8192));
+    CHECK(blocks.try_take(16384) == nullptr);
+    CHECK(bytes(8192, 8192));
+    auto large = blocks.take(8192);
+    CHECK(bytes(8192, 0));
+    auto* const p = large.get();
+    bool is_same = false;
+    std::thread other{[&] { is_same = blocks.take(8192).get() == p; }};
+    large.reset();
+    other.join();
+    CHECK(is_same);
+    CHECK(bytes(8192, 8192));
+}
+
 TEST_CASE("cuda: a std::pmr vector in pinned memory is copied from and to, and destroyed on any thread") {
     test_stream const s;
     ferry::cuda::pinned_pool const pool;

@@ -395,11 +395,12 @@ TEST_CASE("copier: lanes fill memory only after the work queued before, on the c
 
 TEST_CASE("lanes: a slot is reused after its copy has run, and returned after all have") {
     cuda::detail::lane_stream stream{0};
-    cuda::detail::slot_pool slots{std::size_t{1} << 20, std::size_t{1} << 20};
+    constexpr std::size_t size = std::size_t{1} << 20;
+    cuda::detail::pinned_blocks slots{size, size};
     auto const from = make_array(gpu, ferry::already_ready, {1000});
     for (bool const drains : {false, true}) {
         CAPTURE(drains);
-        cuda::detail::lane_link link{stream, slots, {1, 2, std::size_t{1} << 18, false}};
+        cuda::detail::lane_link link{stream, slots, size, {1, 2, std::size_t{1} << 18, false}};
         std::memset(link.slot(1), poison, 4000);
         gate closed{stream.own.get()};
         link.start(1, link.slot(1), from.first(), 4000);

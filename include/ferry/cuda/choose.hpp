@@ -58,6 +58,8 @@ inline constexpr std::size_t kib = 1024, mib = kib * kib;
 /// Up to this size, a copy through a pinned bounce buffer is faster than cudaMemcpyAsync to pageable memory
 /// (docs/cuda.md, "Measurements"). For larger copies, the driver's pipelined copy is faster.
 inline constexpr std::size_t bounced_to = mib;
+/// Size of the bounce buffers of the smallest copies, which need not pin a larger one.
+inline constexpr std::size_t small_bounce = 64 * kib;
 /// From this size, a staged transfer is faster than cudaMemcpyAsync, in which a single driver thread copies the data.
 inline constexpr std::size_t staged_from = 4 * mib;
 /// From this size, a staged transfer to unpopulated destination pages is faster, because the page faults take the

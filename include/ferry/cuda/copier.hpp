@@ -15,9 +15,8 @@
 #include <ferry/cuda/detail/copies/strided.hpp>
 #include <ferry/cuda/detail/copies/transfer.hpp>
 #include <ferry/cuda/detail/events/drain.hpp>
-#include <ferry/cuda/detail/memory/small_buffers.hpp>
+#include <ferry/cuda/detail/memory/pinned_blocks.hpp>
 #include <ferry/cuda/detail/memory/temporary.hpp>
-#include <ferry/cuda/detail/memory/untouched_blocks.hpp>
 #include <ferry/cuda/detail/peers.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
@@ -78,7 +77,7 @@ class copier {
           slab_bytes_{static_cast<std::int64_t>(std::clamp(options.slab_bytes, std::size_t{4096}, detail::most_slab))},
           team_{lanes_, slot_bytes_, options.most_pinned},
           pinned_{options.most_kept},
-          small_{options.most_small} {}
+          small_{options.most_small, options.most_small < 2 * detail::bounced_to ? 0 : options.most_small} {}
     copier(copier const&) = delete;
     copier& operator=(copier const&) = delete;
 
@@ -100,9 +99,7 @@ class copier {
     /// \throws error           errc::out_of_memory, device, stream, capturing; errors of CUDA
     /// \throws std::bad_alloc  when host memory cannot be allocated
     [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
-        copier_memory made{d, bytes, on, pinned_};
-        if (d.type == device_type::cpu && bytes >= detail::huge_from) untouched_.add(made.data());
-        return made;
+        return {d, bytes, on, pinned_};
     }
 
     /// Copies the elements that a plan describes; an operation of the concept `back_end`.
@@ -180,9 +177,9 @@ class copier {
     /// Returns the number of lanes (host threads) that have been started.
     [[nodiscard]] int started_lanes() const { return team_.started(); }
     /// Returns the number of pinned slots, and how many of them are free.
-    [[nodiscard]] std::pair<std::size_t, std::size_t> slots() const { return team_.slots().counts(); }
+    [[nodiscard]] std::pair<std::size_t, std::size_t> slots() const { return team_.slots(); }
     /// Returns the total size of the pinned bounce buffers for small copies, in bytes.
-    [[nodiscard]] std::size_t small_pinned() const { return small_.pinned(); }
+    [[nodiscard]] std::size_t small_pinned() const { return small_.bytes().first; }
 
    private:
     /// One copy and its stream.
@@ -217,9 +214,8 @@ class copier {
         f.dense_dst = detail::is_dense(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
         f.dense_src = detail::is_dense_source(plan);
         if (t.to.type == device_type::cpu && plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from))
-            f.is_fresh =
-                untouched_.take(dst) || detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset,
-                                                             static_cast<std::size_t>(plan.total_bytes));
+            f.is_fresh = detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset,
+                                              static_cast<std::size_t>(plan.total_bytes));
         return f;
     }
 
@@ -295,15 +291,15 @@ class copier {
     /// Copies through a pinned bounce buffer and waits for all work on the stream. Returns false when no buffer is
     /// free.
     [[nodiscard]] bool bounce(void* dst, void const* src, std::size_t n, task& t) {
-        auto const buffer = small_.try_take(n);
-        if (buffer.data() == nullptr) return false;
+        auto const buffer = small_.try_take(n <= detail::small_bounce ? detail::small_bounce : detail::bounced_to);
+        if (buffer == nullptr) return false;
         // mutant: cuda_bounce_failed
         detail::drain arrival{t.stream};  // before another copy takes the buffer
-        check(cudaMemcpyAsync(buffer.data(), src, n, cudaMemcpyDefault, t.stream), "cudaMemcpyAsync");
+        check(cudaMemcpyAsync(buffer.get(), src, n, cudaMemcpyDefault, t.stream), "cudaMemcpyAsync");
         t.has_queued_work = true;
         finish(t);  // mutant: cuda_copier_bounce
         arrival.done();
-        std::memcpy(dst, buffer.data(), n);
+        std::memcpy(dst, buffer.get(), n);
         return true;
     }
 
@@ -439,10 +435,9 @@ class copier {
     std::mutex mutex_;
     std::list<std::pair<std::int32_t, stream>> streams_;
     std::list<pool> scratch_;
-    detail::untouched_blocks untouched_;
     detail::lane_team team_;
     pinned_pool pinned_;
-    detail::small_buffers small_;
+    detail::pinned_blocks small_;
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

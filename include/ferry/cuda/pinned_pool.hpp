@@ -1,15 +1,13 @@
 // ferry: reusable pinned memory.
 #pragma once
 
-#include <ferry/cuda/error.hpp>
+#include <ferry/cuda/detail/memory/pinned_blocks.hpp>
 #include <ferry/cuda/space.hpp>
 #include <ferry/space/memory_space.hpp>
 
 #include <bit>
 #include <cstddef>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 
@@ -21,74 +19,37 @@ class pinned_pool {
     /// Constructs an empty pool.
     ///
     /// \param most_kept  maximum amount of memory that stays pinned while it is not in use, in bytes
-    explicit pinned_pool(std::size_t most_kept = std::size_t{64} << 20) : state_{std::make_shared<state>(most_kept)} {}
+    explicit pinned_pool(std::size_t most_kept = std::size_t{64} << 20)
+        : blocks_{std::make_shared<detail::pinned_blocks>(most_kept)} {}
 
     /// Allocates memory, from the pool if it has a free block of the required size.
     ///
     /// \param bytes  size
     /// \return       pinned memory, to be passed to `deallocate` with the same size
-    /// \throws error  errc::out_of_memory; errors of CUDA
+    /// \throws error           errc::out_of_memory; errors of CUDA
+    /// \throws std::bad_alloc  when host memory cannot be allocated
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
-        std::size_t const size = block_size(bytes);
-        {
-            std::lock_guard const lock{state_->mutex};
-            auto& blocks = state_->blocks;
-            for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
-                if (it->size != size) continue;
-                void* const p = it->p;
-                state_->kept -= size;
-                blocks.erase(std::next(it).base());
-                return p;
-            }
-        }
-        return pinned_space{}.allocate(size);
+        if (bytes > largest) return pinned_space{}.allocate(bytes);  // fails
+        return blocks_->acquire(block_size(bytes), true);
     }
     /// Returns memory to the pool. Does not wait: work that uses the memory must be complete (R50).
     ///
     /// \param p      memory returned by `allocate`
     /// \param bytes  as passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t = default_alignment) const noexcept {
-        std::size_t const size = block_size(bytes);
-        try {
-            std::lock_guard const lock{state_->mutex};
-            if (state_->kept + size <= state_->most) {
-                state_->blocks.push_back({p, size});
-                state_->kept += size;
-                return;
-            }
-        } catch (...) {  // no memory for the list: the block is freed
-        }
-        pinned_space{}.deallocate(p, size);
+        blocks_->release(static_cast<std::byte*>(p), block_size(bytes));
     }
     /// Returns the device of the memory, cuda_host.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda_host, 0}; }
     /// Returns the amount of memory that is pinned and not in use, in bytes.
-    [[nodiscard]] std::size_t kept() const {
-        std::lock_guard const lock{state_->mutex};
-        return state_->kept;
-    }
+    [[nodiscard]] std::size_t kept() const { return blocks_->bytes().second; }
 
    private:
     static constexpr std::size_t smallest = 4096, largest = ~(~std::size_t{0} >> 1);
-    /// Larger sizes are not rounded; their allocation fails.
     [[nodiscard]] static constexpr std::size_t block_size(std::size_t bytes) noexcept {
-        return bytes > largest ? bytes : std::bit_ceil(bytes < smallest ? smallest : bytes);
+        return std::bit_ceil(bytes < smallest ? smallest : bytes);
     }
-    struct block {
-        void* p;
-        std::size_t size;
-    };
-    struct state {
-        explicit state(std::size_t m) noexcept : most{m} {}
-        ~state() {
-            for (auto const& b : blocks) pinned_space{}.deallocate(b.p, b.size);
-        }
-        std::mutex mutex;
-        std::vector<block> blocks;
-        std::size_t kept = 0;
-        std::size_t most;
-    };
-    std::shared_ptr<state> state_;
+    std::shared_ptr<detail::pinned_blocks> blocks_;
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda

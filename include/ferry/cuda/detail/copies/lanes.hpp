@@ -3,11 +3,12 @@
 
 #include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/detail/copies/staged.hpp>
-#include <ferry/cuda/detail/memory/slots.hpp>
+#include <ferry/cuda/detail/memory/pinned_blocks.hpp>
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/huge_pages.hpp>
 #include <ferry/cuda/stream.hpp>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -39,16 +40,16 @@ struct lane_stream {
 /// and divides them into slots.
 class lane_link {
    public:
-    lane_link(lane_stream& g, slot_pool& pool, staging const& cut) : stream_{g} {
+    lane_link(lane_stream& g, pinned_blocks& from, std::size_t block_bytes, staging const& cut) : stream_{g} {
         int const wanted = cut.slots < most_slots ? cut.slots : most_slots;
-        auto const per_block = static_cast<int>(pool.block_bytes() / cut.chunk);
-        blocks_.push_back(pool.take());
+        auto const per_block = static_cast<int>(block_bytes / cut.chunk);
+        blocks_.push_back(from.take(block_bytes));
         for (;;) {
             for (int i = 0; i < per_block && count_ < wanted; ++i)
-                slots_[count_++] = blocks_.back().data() + static_cast<std::size_t>(i) * cut.chunk;
+                slots_[count_++] = blocks_.back().get() + static_cast<std::size_t>(i) * cut.chunk;
             if (count_ == wanted) break;
-            auto more = pool.try_take();
-            if (more.data() == nullptr) break;
+            auto more = from.try_take(block_bytes);
+            if (more == nullptr) break;
             blocks_.push_back(std::move(more));
         }
         for (int i = 0; i < count_; ++i) static_cast<void>(stream_.event_for(i));
@@ -65,7 +66,7 @@ class lane_link {
 
    private:
     lane_stream& stream_;
-    std::vector<slot_pool::block> blocks_;
+    std::vector<pinned_blocks::block> blocks_;
     std::byte* slots_[most_slots];
     int count_ = 0;
 };
@@ -76,7 +77,9 @@ class lane_link {
 class lane_team {
    public:
     lane_team(int most_lanes, std::size_t slot_bytes, std::size_t most_pinned) noexcept
-        : most_lanes_{most_lanes}, pool_{slot_bytes, most_pinned} {}
+        : most_lanes_{most_lanes},
+          slot_bytes_{slot_bytes},
+          slots_{std::max(most_pinned, slot_bytes), std::max(most_pinned, slot_bytes)} {}
     lane_team(lane_team const&) = delete;
     lane_team& operator=(lane_team const&) = delete;
     ~lane_team() {
@@ -116,7 +119,11 @@ class lane_team {
         std::lock_guard const lock{mutex_};
         return static_cast<int>(threads_.size());
     }
-    [[nodiscard]] slot_pool const& slots() const noexcept { return pool_; }
+    /// Returns the number of pinned slots, and how many of them are free.
+    [[nodiscard]] std::pair<std::size_t, std::size_t> slots() const {
+        auto const [pinned, kept] = slots_.bytes();
+        return {pinned / slot_bytes_, kept / slot_bytes_};
+    }
 
    private:
     /// Starts threads until `wanted` threads are running. If some cannot be started, the others suffice; throws only
@@ -157,7 +164,7 @@ class lane_team {
                     check(cudaSetDevice(job->device_id), "cudaSetDevice");
                     current = job->device_id;
                 }
-                lane_link link{lane_stream_of(lane_streams, current), pool_, job->cut};
+                lane_link link{lane_stream_of(lane_streams, current), slots_, slot_bytes_, job->cut};
                 detail::run(*job, link);
             } catch (...) {
                 job->cancel();
@@ -176,7 +183,8 @@ class lane_team {
     }
 
     int most_lanes_;
-    slot_pool pool_;
+    std::size_t slot_bytes_;
+    pinned_blocks slots_;
     mutable std::mutex mutex_;
     std::condition_variable work_, done_;
     std::deque<staged_job*> jobs_;
