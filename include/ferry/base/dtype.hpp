@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/abi/dlpack.hpp>
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
 #include <ferry/config.hpp>

@@ -1,7 +1,7 @@
 // ferry: views of extents and strides.
 #pragma once
 
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/config.hpp>
 
 #include <concepts>

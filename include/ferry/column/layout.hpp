@@ -2,7 +2,7 @@
 // items.
 #pragma once
 
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/column/type.hpp>
 

@@ -1,7 +1,7 @@
 // ferry: Arrow's data types and format strings, and the values of decimals and intervals.
 #pragma once
 
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/config.hpp>
 
 #if !FERRY_HAS_COLUMN

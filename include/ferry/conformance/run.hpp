@@ -1,14 +1,14 @@
 // ferry: the conformance kit, which checks an adapter against the rules of the exchange.
 #pragma once
 
-#include <ferry/conformance/copies.hpp>
-#include <ferry/conformance/exports.hpp>
-#include <ferry/conformance/failures.hpp>
+#include <ferry/conformance/detail/copies.hpp>
+#include <ferry/conformance/detail/exports.hpp>
+#include <ferry/conformance/detail/failures.hpp>
+#include <ferry/conformance/detail/handshake.hpp>
+#include <ferry/conformance/detail/imports.hpp>
+#include <ferry/conformance/detail/metadata.hpp>
 #include <ferry/conformance/finding.hpp>
-#include <ferry/conformance/handshake.hpp>
-#include <ferry/conformance/imports.hpp>
 #include <ferry/conformance/maker.hpp>
-#include <ferry/conformance/metadata.hpp>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::conformance {
 

@@ -1,10 +1,10 @@
 // ferry: adds Arrow's PyCapsule interface and the DLPack protocol to a Python type that holds a column.
 #pragma once
 
-#include <ferry/python/arrow_capsule.hpp>
 #include <ferry/python/arrow_export.hpp>
 #include <ferry/python/arrow_import.hpp>
 #include <ferry/python/column_dlpack.hpp>
+#include <ferry/python/detail/arrow_capsule.hpp>
 #include <ferry/python/install.hpp>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::python {

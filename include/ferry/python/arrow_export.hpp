@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/python/arguments.hpp>
-#include <ferry/python/arrow_capsule.hpp>
+#include <ferry/python/detail/arrow_capsule.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
 

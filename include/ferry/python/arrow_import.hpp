@@ -1,7 +1,7 @@
 // ferry: imports columns through Arrow's PyCapsule interface.
 #pragma once
 
-#include <ferry/python/arrow_capsule.hpp>
+#include <ferry/python/detail/arrow_capsule.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/gil.hpp>
 #include <ferry/python/import.hpp>

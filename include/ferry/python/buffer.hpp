@@ -6,14 +6,14 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
 
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
-#include <ferry/tensor/layout.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
+#include <ferry/tensor/layout.hpp>
 #include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>

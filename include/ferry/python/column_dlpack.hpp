@@ -1,8 +1,8 @@
 // ferry: `__dlpack__` of columns of numbers, times and booleans without nulls.
 #pragma once
 
-#include <ferry/python/back_end.hpp>
 #include <ferry/python/capsule.hpp>
+#include <ferry/python/detail/back_end.hpp>
 #include <ferry/python/export.hpp>
 
 #include <ferry/column/column.hpp>

@@ -1,7 +1,7 @@
 // ferry: imports and exports arrays through `__cuda_array_interface__`. Requires Python and CUDA.
 #pragma once
 
-#include <ferry/python/array_interface.hpp>
+#include <ferry/python/detail/array_interface.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/import.hpp>
 #include <ferry/python/install.hpp>

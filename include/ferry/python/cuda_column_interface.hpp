@@ -1,8 +1,8 @@
 // ferry: imports and exports columns in CUDA memory through `__cuda_array_interface__`, with validity as the mask.
 #pragma once
 
-#include <ferry/python/column_array_interface.hpp>
 #include <ferry/python/cuda_array_interface.hpp>
+#include <ferry/python/detail/column_array_interface.hpp>
 #include <ferry/python/install.hpp>
 #include <ferry/python/unwrap.hpp>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <ferry/python/arguments.hpp>
-#include <ferry/python/back_end.hpp>
 #include <ferry/python/capsule.hpp>
+#include <ferry/python/detail/back_end.hpp>
 #include <ferry/python/error.hpp>
 
 #include <ferry/base/device.hpp>

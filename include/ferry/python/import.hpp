@@ -3,12 +3,12 @@
 #pragma once
 
 #include <ferry/python/arguments.hpp>
-#include <ferry/python/back_end.hpp>
 #include <ferry/python/capsule.hpp>
+#include <ferry/python/detail/back_end.hpp>
 #include <ferry/python/detail/call_dlpack.hpp>
+#include <ferry/python/detail/published.hpp>
 #include <ferry/python/detail/torch_tensor.hpp>
 #include <ferry/python/error.hpp>
-#include <ferry/python/published.hpp>
 
 #include <ferry/base/flags.hpp>
 #include <ferry/exchange/from_dlpack.hpp>

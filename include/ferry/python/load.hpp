@@ -2,10 +2,10 @@
 #pragma once
 
 #include <ferry/python/capsule.hpp>
+#include <ferry/python/detail/published.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/import.hpp>
 #include <ferry/python/options.hpp>
-#include <ferry/python/published.hpp>
 
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/exchange/from_dlpack.hpp>

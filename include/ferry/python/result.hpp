@@ -1,12 +1,12 @@
 // ferry: results of bound C++ functions: an object that supports DLPack, or an array of a library that imports it.
 #pragma once
 
+#include <ferry/python/detail/published.hpp>
 #include <ferry/python/detail/tensor_object.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/gil.hpp>
 #include <ferry/python/object.hpp>
 #include <ferry/python/options.hpp>
-#include <ferry/python/published.hpp>
 
 #include <ferry/base/error.hpp>
 #include <ferry/exchange/to_dlpack.hpp>

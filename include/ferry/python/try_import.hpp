@@ -1,8 +1,8 @@
 // ferry: imports from Python objects without exceptions or Python errors, for callers that try several types.
 #pragma once
 
-#include <ferry/python/back_end.hpp>
 #include <ferry/python/capsule.hpp>
+#include <ferry/python/detail/back_end.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/import.hpp>
 #include <ferry/python/object.hpp>

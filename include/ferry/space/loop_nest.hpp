@@ -1,7 +1,7 @@
 // ferry: nested loops over two strided layouts, in canonical form.
 #pragma once
 
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 
 #include <cstdint>
 #include <type_traits>

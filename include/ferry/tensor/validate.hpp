@@ -1,7 +1,7 @@
 // ferry: validation of foreign structs, which every import performs before it uses their fields (D2).
 #pragma once
 
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>

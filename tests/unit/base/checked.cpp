@@ -1,4 +1,4 @@
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 
 #include <doctest/doctest.h>
 

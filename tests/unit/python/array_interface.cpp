@@ -1,7 +1,7 @@
 // `__cuda_array_interface__` of arrays that are said to be in CUDA memory.
 #include "interpreter.hpp"
 
-#include <ferry/python/array_interface.hpp>
+#include <ferry/python/detail/array_interface.hpp>
 
 #include <support/fails.hpp>
 

@@ -1,7 +1,7 @@
 // Columns by `__cuda_array_interface__` of forged objects in host memory: the mask is the validity.
 #include "interpreter.hpp"
 
-#include <ferry/python/column_array_interface.hpp>
+#include <ferry/python/detail/column_array_interface.hpp>
 
 #include <ferry/column/from_tensors.hpp>
 #include <ferry/column/validate.hpp>

@@ -2,9 +2,9 @@
 // and no memory of C++ is leaked.
 #include "interpreter.hpp"
 
-#include <ferry/python/array_interface.hpp>
 #include <ferry/python/arrow.hpp>
-#include <ferry/python/column_array_interface.hpp>
+#include <ferry/python/detail/array_interface.hpp>
+#include <ferry/python/detail/column_array_interface.hpp>
 #include <ferry/python/load.hpp>
 #include <ferry/python/result.hpp>
 

@@ -7,8 +7,8 @@
 #include "support/no_owner.hpp"
 
 #include <ferry/exchange/from_dlpack.hpp>
-#include <ferry/python/column_array_interface.hpp>
 #include <ferry/python/column_dlpack.hpp>
+#include <ferry/python/detail/column_array_interface.hpp>
 
 #include <array>
 #include <cstddef>

@@ -2,8 +2,8 @@
 // later.
 #include "interpreter.hpp"
 
-#include <ferry/python/array_interface.hpp>
 #include <ferry/python/arrow.hpp>
+#include <ferry/python/detail/array_interface.hpp>
 #include <ferry/python/load.hpp>
 #include <ferry/python/result.hpp>
 

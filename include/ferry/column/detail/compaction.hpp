@@ -3,7 +3,7 @@
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/detail/path.hpp>

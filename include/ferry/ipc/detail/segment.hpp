@@ -2,7 +2,7 @@
 // length: one object, whose functions depend on its files.
 #pragma once
 
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/ipc/detail/control_page.hpp>
 #include <ferry/ipc/detail/names.hpp>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <ferry/python/arguments.hpp>
+#include <ferry/python/detail/published.hpp>
 #include <ferry/python/error.hpp>
-#include <ferry/python/published.hpp>
 
 #include <ferry/base/device.hpp>
 #include <ferry/tensor/validate.hpp>

@@ -1,7 +1,7 @@
 // ferry: the preconditions of a copy between two views.
 #pragma once
 
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>

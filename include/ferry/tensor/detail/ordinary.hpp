@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/abi/dlpack.hpp>
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/version.hpp>
 #include <ferry/config.hpp>

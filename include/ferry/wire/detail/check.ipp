@@ -4,7 +4,7 @@
 #include <ferry/wire/check.hpp>
 #include <ferry/wire/detail/place.hpp>
 
-#include <ferry/base/checked.hpp>
+#include <ferry/base/detail/checked.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/column/detail/utf8.hpp>
 #include <ferry/tensor/validate.hpp>

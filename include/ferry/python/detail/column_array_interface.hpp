@@ -2,7 +2,7 @@
 // CUDA headers: the caller passes a function that returns the device of an address.
 #pragma once
 
-#include <ferry/python/array_interface.hpp>
+#include <ferry/python/detail/array_interface.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
 

@@ -2,8 +2,8 @@
 // `live()`.
 #pragma once
 
+#include <ferry/conformance/detail/exports.hpp>
 #include <ferry/conformance/detail/import.hpp>
-#include <ferry/conformance/exports.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/space/back_end.hpp>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <ferry/python/arguments.hpp>
+#include <ferry/python/detail/published.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
-#include <ferry/python/published.hpp>
 
 #include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/device.hpp>

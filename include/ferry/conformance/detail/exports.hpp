@@ -2,11 +2,11 @@
 #pragma once
 
 #include <ferry/base/detail/requires_exceptions.hpp>
-#include <ferry/exchange/borrow.hpp>
 #include <ferry/conformance/detail/same.hpp>
 #include <ferry/conformance/detail/samples.hpp>
-#include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/exchange/to_dlpack.hpp>
 
 #include <concepts>
 #include <type_traits>

@@ -3,9 +3,9 @@
 
 #include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/result.hpp>
+#include <ferry/conformance/detail/metadata.hpp>
 #include <ferry/conformance/detail/same.hpp>
 #include <ferry/conformance/detail/samples.hpp>
-#include <ferry/conformance/metadata.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <cstdint>
