@@ -48,11 +48,24 @@ struct has_arrow_events {
 /// A back end that is an arrow_event_back_end, or changes some operations of one.
 template <class B>
 concept reaches_arrow_events = !std::is_void_v<operations_found<has_arrow_events, std::remove_reference_t<B>>>;
+/// Calls the operations of an arrow_event_back_end of any type.
+class arrow_event_calls {
+   public:
+    [[nodiscard]] bool reaches(device d) const { return reaches_(object_, d); }
+    void wait_for_event(void* event, device d, stream_token on) const { wait_(object_, event, d, on); }
+    [[nodiscard]] any_owner record_event(device d, stream_token on) const { return record_(object_, d, on); }
+
+   protected:
+    void* object_ = nullptr;
+    bool (*reaches_)(void*, device) = nullptr;
+    void (*wait_)(void*, void*, device, stream_token) = nullptr;
+    any_owner (*record_)(void*, device, stream_token) = nullptr;
+};
 }  // namespace detail
 
 /// A reference to an arrow_event_back_end of any type, also to a temporary one for the duration of a call. Its
 /// operations throw. As thread-safe as the back end, which must outlive it.
-class arrow_events_ref {
+class arrow_events_ref : public detail::arrow_event_calls {
    public:
     /// References a back end.
     ///
@@ -71,29 +84,6 @@ class arrow_events_ref {
             return detail::own_result([&] { return detail::at<type>(at).record_event(d, on); }).value();
         };
     }
-
-    /// Returns whether the back end can order work on a device.
-    ///
-    /// \param d  device
-    [[nodiscard]] bool reaches(device d) const { return reaches_(object_, d); }
-    /// Makes later work wait for an event.
-    ///
-    /// \param event  event of the device
-    /// \param d      device
-    /// \param on     stream that waits; the host waits if it names no stream
-    void wait_for_event(void* event, device d, stream_token on) const { wait_(object_, event, d, on); }
-    /// Records an event after all work that is queued on a stream.
-    ///
-    /// \param d   device
-    /// \param on  stream
-    /// \return    owner of the event, whose `data()` is the `sync_event`
-    [[nodiscard]] detail::any_owner record_event(device d, stream_token on) const { return record_(object_, d, on); }
-
-   private:
-    void* object_ = nullptr;
-    bool (*reaches_)(void*, device) = nullptr;
-    void (*wait_)(void*, void*, device, stream_token) = nullptr;
-    detail::any_owner (*record_)(void*, device, stream_token) = nullptr;
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

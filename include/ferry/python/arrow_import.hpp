@@ -113,20 +113,18 @@ class error_preserving_owner {
     return preserve_errors(from_arrow(a, s));  // neither runs Python code nor releases the GIL
 }
 
-template <class BackEnd>
-[[nodiscard]] column import_device_array(reference const& method, [[maybe_unused]] BackEnd& b) {
+/// `events`: of the back end; null if it has none.
+[[nodiscard]] inline column import_device_array(reference const& method, arrow_events_ref const* events) {
     constexpr auto name = "__arrow_c_device_array__";
     reference const result = call_method(method);
     auto const [schema, array] = two_capsules(result, name);
     auto* const s = struct_in<ArrowSchema>(schema.get(), name);
     auto* const a = struct_in<ArrowDeviceArray>(array.get(), name);
-    if constexpr (ferry::detail::reaches_arrow_events<BackEnd>) {
-        if (a->device_type != static_cast<std::int32_t>(device_type::cpu)) {
-            borrowed_struct type{schema, s};
-            borrowed_struct data{array, a};
-            without_gil const released;  // from_arrow waits for the device
-            return preserve_errors(from_arrow(data.get(), type.get(), b));
-        }
+    if (events != nullptr && a->device_type != static_cast<std::int32_t>(device_type::cpu)) {
+        borrowed_struct type{schema, s};
+        borrowed_struct data{array, a};
+        without_gil const released;  // from_arrow waits for the device
+        return preserve_errors(from_arrow(data.get(), type.get(), *events));
     }
     critical_section const alone{schema.get(), array.get()};
     return preserve_errors(from_arrow(a, s));
@@ -164,6 +162,25 @@ inline void clear_error_if_device_array(PyObject* x) {
     throw error_is_set{};
 }
 
+/// See column_from_python.
+[[nodiscard]] inline column import_column(PyObject* x, arrow_events_ref const* events) {
+    require_main_interpreter();
+    if (reference const method = find_method(x, "__arrow_c_array__")) {
+        try {
+            return import_array(method);
+        } catch (error_is_set const&) {
+            clear_error_if_device_array(x);
+        }
+    }
+    if (reference const method = find_method(x, "__arrow_c_device_array__")) return import_device_array(method, events);
+    if (reference const method = find_method(x, "__arrow_c_stream__")) return import_stream(method);
+    PyErr_Format(
+        PyExc_TypeError,
+        "expected an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__, got %.200s",
+        type_name{Py_TYPE(x)}.text());
+    throw error_is_set{};
+}
+
 }  // namespace detail
 
 /// Imports a Python object as a column, through the first of the methods `__arrow_c_array__`,
@@ -184,23 +201,13 @@ inline void clear_error_if_device_array(PyObject* x) {
 ///                         error EINVAL or ENOMEM of the stream
 /// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd = host_back_end>
-[[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = {}) {
-    detail::require_main_interpreter();
-    if (reference const method = detail::find_method(x, "__arrow_c_array__")) {
-        try {
-            return detail::import_array(method);
-        } catch (error_is_set const&) {
-            detail::clear_error_if_device_array(x);
-        }
+[[nodiscard]] column column_from_python(PyObject* x, [[maybe_unused]] BackEnd&& b = {}) {
+    if constexpr (ferry::detail::reaches_arrow_events<BackEnd>) {
+        arrow_events_ref const events{b};
+        return detail::import_column(x, &events);
+    } else {
+        return detail::import_column(x, nullptr);
     }
-    if (reference const method = detail::find_method(x, "__arrow_c_device_array__"))
-        return detail::import_device_array(method, b);
-    if (reference const method = detail::find_method(x, "__arrow_c_stream__")) return detail::import_stream(method);
-    PyErr_Format(
-        PyExc_TypeError,
-        "expected an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__, got %.200s",
-        detail::type_name{Py_TYPE(x)}.text());
-    throw error_is_set{};
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::python

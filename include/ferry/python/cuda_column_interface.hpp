@@ -32,9 +32,8 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python {
 ///                       address;  foreign_pointer: not CUDA memory;  no_driver: no CUDA driver;  no_backend: the back
 ///                       end does not reach the device;  errors of CUDA and of the back end
 /// \throws std::bad_alloc  when an allocation fails
-template <class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] std::optional<column> column_from_cuda_array_interface(PyObject* x, BackEnd&& b, stream_token on = {}) {
+[[nodiscard]] inline std::optional<column> column_from_cuda_array_interface(PyObject* x, back_end_ref b,
+                                                                            stream_token on = {}) {
     auto const device_of = [](void const* first) {
         device const dev = cuda::device_of_pointer(first);
         if (dev.type == device_type::cpu)

@@ -82,14 +82,43 @@ struct operations_of {
                                                order,   wait,     marking_back_end<B> ? mark : nullptr};
 };
 
+/// Calls the operations of a back end of any type.
+class back_end_calls {
+   public:
+    [[nodiscard]] bool reaches(device d) const { return operations_->reaches(object_, d); }
+    [[nodiscard]] result<any_owner> allocate(device d, std::size_t bytes, stream_token on) const {
+        return operations_->allocate(object_, d, bytes, on);
+    }
+    result<bool> copy(copy_plan const& plan, void* dst, device to, void const* src, device from,
+                      stream_token on) const {
+        return operations_->copy(object_, plan, dst, to, src, from, on);
+    }
+    result<> order(stream_token from, stream_token to) const { return operations_->order(object_, from, to); }
+    result<> wait(stream_token on) const { return operations_->wait(object_, on); }
+    /// Returns an empty owner if the back end has no `mark`.
+    [[nodiscard]] result<any_owner> mark(stream_token on) const {
+        return operations_->mark != nullptr ? operations_->mark(object_, on) : any_owner{};
+    }
+
+   protected:
+    constexpr back_end_calls(void* object, back_end_operations const& its) noexcept
+        : object_{object}, operations_{&its} {}
+    [[nodiscard]] void* object() const noexcept { return object_; }
+
+   private:
+    void* object_;
+    back_end_operations const* operations_;
+};
+
 }  // namespace detail
 
 /// A reference to a back end of any type, through which code that is compiled once calls it (D24). Two pointers; pass
 /// it by value. Any back end converts to it, also a temporary one for the duration of a call. Itself a back end, as
 /// thread-safe as the one it references, which must outlive it.
 ///
-/// An error that the back end returns is returned; one that it throws is thrown.
-class back_end_ref {
+/// Has the operations of `back_end` and `mark`, and returns the error that the back end returns; throws one that it
+/// throws. Without `mark` of the back end, nothing waits for queued work.
+class back_end_ref : public detail::back_end_calls {
    public:
     /// References a back end.
     ///
@@ -97,67 +126,13 @@ class back_end_ref {
     template <class B>
         requires(!std::derived_from<std::remove_cvref_t<B>, back_end_ref> && back_end<std::remove_reference_t<B>>)
     constexpr back_end_ref(B&& b FERRY_LIFETIME_BOUND) noexcept
-        : object_{const_cast<void*>(static_cast<void const*>(&b))},
-          operations_{&detail::operations_of<std::remove_reference_t<B>>::table} {}
+        : back_end_calls{const_cast<void*>(static_cast<void const*>(&b)),
+                         detail::operations_of<std::remove_reference_t<B>>::table} {}
     // clang-format off
     template <class Other>
         requires(!back_end<std::remove_reference_t<Other>>)
     back_end_ref(Other&&) FERRY_DELETED("the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
     // clang-format on
-
-    /// Returns whether the back end supports a device.
-    ///
-    /// \param d  device
-    /// \return   true if it can allocate on the device and copy to and from it
-    [[nodiscard]] bool reaches(device d) const { return operations_->reaches(object_, d); }
-    /// Allocates memory.
-    ///
-    /// \param d      device
-    /// \param bytes  size
-    /// \param on     stream of the work that uses the memory
-    /// \return       owner of the memory, or the error of the back end
-    [[nodiscard]] result<detail::any_owner> allocate(device d, std::size_t bytes, stream_token on) const {
-        return operations_->allocate(object_, d, bytes, on);
-    }
-    /// Executes a plan, as `copy` of the back end does.
-    ///
-    /// \param plan  copy plan
-    /// \param dst   destination
-    /// \param to    its device
-    /// \param src   source
-    /// \param from  its device
-    /// \param on    stream
-    /// \return      whether the copy is complete, or the error of the back end
-    result<bool> copy(copy_plan const& plan, void* dst, device to, void const* src, device from,
-                      stream_token on) const {
-        return operations_->copy(object_, plan, dst, to, src, from, on);
-    }
-    /// Makes later work on one stream wait for the work that is queued on another.
-    ///
-    /// \param from  stream that is waited for
-    /// \param to    stream that waits
-    /// \return      the error of the back end, if any
-    result<> order(stream_token from, stream_token to) const { return operations_->order(object_, from, to); }
-    /// Blocks the host until the work that is queued on a stream has completed.
-    ///
-    /// \param on  stream
-    /// \return    the error of the back end, if any
-    result<> wait(stream_token on) const { return operations_->wait(object_, on); }
-    /// Returns an object whose destructor waits for the work that is queued on a stream; see `marking_back_end`.
-    ///
-    /// \param on  stream
-    /// \return    the object, which waits for nothing if the back end has no `mark`; or the error of the back end
-    [[nodiscard]] result<detail::any_owner> mark(stream_token on) const {
-        return operations_->mark != nullptr ? operations_->mark(object_, on) : detail::any_owner{};
-    }
-
-   protected:
-    /// The back end that is referenced.
-    [[nodiscard]] void* object() const noexcept { return object_; }
-
-   private:
-    void* object_;
-    detail::back_end_operations const* operations_;
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE

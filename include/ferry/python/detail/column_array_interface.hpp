@@ -31,8 +31,7 @@ struct masked_owner {
 };
 
 /// Orders the work that is queued on `ready` before later work on `on`, or waits for it if `on` names no stream.
-template <class BackEnd>
-void order_or_wait(stream_token ready, stream_token on, BackEnd& b, ferry::detail::reporter r) {
+inline void order_or_wait(stream_token ready, stream_token on, back_end_ref b, ferry::detail::reporter r) {
     static_cast<void>(on.names_stream() ? ferry::detail::order_streams(ready, on, b, r)
                                         : ferry::detail::wait_for(b, ready, r));
 }
@@ -48,8 +47,8 @@ void order_or_wait(stream_token ready, stream_token on, BackEnd& b, ferry::detai
 ///                       or a mask of bits for bools
 /// \throws error         errors of from_tensors;  errc::shape or device: a mask of another shape or on another device;
 ///                       errors of device_of
-template <class DeviceOf, class BackEnd>
-[[nodiscard]] std::optional<column> column_of_array(PyObject* x, DeviceOf device_of, BackEnd& b, stream_token on,
+template <class DeviceOf>
+[[nodiscard]] std::optional<column> column_of_array(PyObject* x, DeviceOf device_of, back_end_ref b, stream_token on,
                                                     std::source_location where = std::source_location::current()) {
     constexpr auto api = "__cuda_array_interface__";
     auto const array = read_array_interface(x);
