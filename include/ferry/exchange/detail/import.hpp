@@ -24,24 +24,23 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 
-/// Implements `take` for a struct that is null, not ordinary or not compact. `ordinary`: is_ordinary_struct is true.
-[[nodiscard]] FERRY_NOINLINE inline managed_tensor take_other(DLManagedTensorVersioned* raw, bool ordinary,
-                                                              reporter r) {
+/// Implements `take` for a struct that is null, not ordinary or not compact. `IsOrdinary`: is_ordinary_struct is true;
+/// not a function argument, which would be computed on the fast path.
+template <bool IsOrdinary>
+[[nodiscard]] FERRY_NOINLINE managed_tensor take_other(DLManagedTensorVersioned* raw, reporter r) {
     raw_owner owner{raw};
     bool const is_valid = raw == nullptr
                               ? report(r, errc::null_struct, "the DLManagedTensorVersioned* is null: pass a struct")
-                          : ordinary ? check_other(raw->dl_tensor, true, known(flags{raw->flags}), r)
-                                     : check_managed<true>(raw, r);
+                          : IsOrdinary ? check_other(raw->dl_tensor, true, known(flags{raw->flags}), r)
+                                       : check_managed<true>(raw, r);
     return is_valid ? trusted::adopt(owner.release()) : managed_tensor{};
 }
 /// Implements from_dlpack and try_from_dlpack for a struct, which it owns; returns an empty object on failure.
 /// `ByCall`: see check_tensor_by_call.
 template <bool ByCall = false>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor take(DLManagedTensorVersioned* raw, reporter r) {
-    bool const ordinary = !ByCall && raw != nullptr && is_ordinary_struct(raw);
-    if (ordinary && is_compact(raw->dl_tensor)) [[likely]]
-        return trusted::adopt(raw);
-    return take_other(raw, ordinary, r);
+    if (ByCall || raw == nullptr || !is_ordinary_struct(raw)) return take_other<false>(raw, r);
+    return is_compact(raw->dl_tensor) ? trusted::adopt(raw) : take_other<true>(raw, r);
 }
 template <bool ByCall = false>
 [[nodiscard]] inline managed_tensor take(DLManagedTensor* raw, reporter r, flags assumed = flags::read_only) {
