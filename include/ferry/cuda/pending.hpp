@@ -10,7 +10,7 @@
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/order.hpp>
 #include <ferry/cuda/stream.hpp>
-#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/detail/operations.hpp>
 #include <ferry/tensor/make_managed.hpp>
@@ -100,10 +100,9 @@ class pending {
 /// \throws error           errc::device for other device types (for pageable memory, use `to_host`); errc::stream,
 ///                         consumed, capturing, no_backend; errors of the back end; errors of CUDA
 /// \throws std::bad_alloc  when host memory cannot be allocated
-template <back_end BackEnd>
-[[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on,
-                                                 stream_token on = {},
-                                                 std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline pending<managed_tensor> copy_async(managed_tensor&& source, device to, back_end_ref b,
+                                                        stream_token ready_on, stream_token on = {},
+                                                        std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::cuda::copy_async";
     if (!source)
         ferry::detail::fail(errc::consumed, api,
@@ -111,11 +110,11 @@ template <back_end BackEnd>
                                     "tensor"},
                             where);
     if (!uses_cuda_streams(to.type))
-        ferry::detail::fail(
-            errc::device, api,
-            message{"an asynchronous copy to "}
-                << name(to.type) << " memory is not supported: request cuda_host memory, or call ferry::to_host",
-            where);
+        ferry::detail::fail(errc::device, api,
+                            message{"an asynchronous copy to "}
+                                << name(to.type)
+                                << " memory is not supported: request cuda_host memory, or call ferry::to_host",
+                            where);
     static_cast<void>(ferry::detail::check_stream(ready_on, source.device(), {api, where}));
     ready_on = ready_on.bound_to(source.device());  // mutant: cuda_pending_device
     on = on.names_stream() ? on.on_device(to) : ready_on;

@@ -7,7 +7,7 @@
 #include <ferry/cuda/facts.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/exchange/producer.hpp>
-#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/copy.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/view.hpp>
@@ -126,9 +126,8 @@ class shaped {
 /// \param where     source location for errors
 /// \return          the vector
 /// \throws error  errc::dtype when the vector has another element type; errors of ferry::copy
-template <thrust_vector Vector, class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] Vector to_vector(tensor_view const& v, BackEnd&& b, stream_token ready_on,
+template <thrust_vector Vector>
+[[nodiscard]] Vector to_vector(tensor_view const& v, back_end_ref b, stream_token ready_on,
                                std::source_location where = std::source_location::current()) {
     using T = typename Vector::value_type;
     if (v.dtype() != dtype_of<T>)
