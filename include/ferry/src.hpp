@@ -10,6 +10,23 @@
 
 #include <ferry/wire/detail/binary.ipp>
 #include <ferry/wire/detail/check.ipp>
+#if FERRY_HAS_COLUMN
+#include <ferry/column/detail/column.ipp>
+#include <ferry/column/detail/dlpack.ipp>
+#include <ferry/column/detail/from_tensors.ipp>
+#include <ferry/column/detail/make_struct.ipp>
+#include <ferry/column/detail/structure.ipp>
+#include <ferry/column/detail/validate.ipp>
+#if FERRY_HAS_EXCEPTIONS
+#include <ferry/arrow/detail/from_arrow.ipp>
+#include <ferry/arrow/detail/from_schema.ipp>
+#include <ferry/arrow/detail/from_stream.ipp>
+#include <ferry/arrow/detail/to_arrow.ipp>
+#include <ferry/arrow/detail/to_stream.ipp>
+#include <ferry/column/detail/concat.ipp>
+#include <ferry/column/detail/to.ipp>
+#endif
+#endif
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 

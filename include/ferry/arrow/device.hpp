@@ -46,7 +46,7 @@ namespace detail {
     static_cast<void>(check_one_device(
         c, "an ArrowDeviceArray has one device: export the children, or move the column with to()", r));
     ArrowDeviceArray made{};
-    made.array = make_array(c, {.may_read = c.device().type == device_type::cpu}, std::move(owner));
+    made.array = make_array(c, c.device().type == device_type::cpu, std::move(owner));
     made.device_id = c.device().type == device_type::cpu ? -1 : c.device().id;
     made.device_type = static_cast<std::int32_t>(c.device().type);
     made.sync_event = event;

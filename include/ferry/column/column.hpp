@@ -3,7 +3,6 @@
 
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/result.hpp>
-#include <ferry/column/detail/tree.hpp>
 #include <ferry/column/values.hpp>
 #include <ferry/column/view.hpp>
 #include <ferry/space/back_end_ref.hpp>
@@ -21,6 +20,7 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 struct column_access;
+struct column_tree;
 /// The implementation of `column::to`, defined in column/to.hpp.
 template <class Where>
 struct column_move;
@@ -154,10 +154,7 @@ struct column_access {
     [[nodiscard]] static column make(std::shared_ptr<void const> owner, column_view view) noexcept {
         return {std::move(owner), view};
     }
-    [[nodiscard]] static column make(std::shared_ptr<column_tree const> tree) noexcept {
-        auto const& root = tree->root();
-        return {std::move(tree), root};
-    }
+    [[nodiscard]] FERRY_INLINE static column make(std::shared_ptr<column_tree const> tree) noexcept;
 };
 
 /// column_parts as the source of a tree.
@@ -184,14 +181,8 @@ class parts_source {
 
 /// Implements make_column and try_make_column; returns an empty column on failure. `arena` is the allocation with all
 /// buffers, if there is one.
-[[nodiscard]] inline column build_column(column_parts const& parts, std::shared_ptr<void const> owner, device on,
-                                         reporter r, std::span<std::byte const> arena = {}) {
-    auto tree = std::make_shared<column_tree>();
-    tree->owner = std::move(owner);
-    if (!build(*tree, parts_source{parts}, on, r)) return {};
-    for (std::size_t i = 0; i < tree->node_count; ++i) tree->nodes[i].arena = arena;
-    return column_access::make(std::move(tree));
-}
+[[nodiscard]] FERRY_INLINE column build_column(column_parts const& parts, std::shared_ptr<void const> owner, device on,
+                                               reporter r, std::span<std::byte const> arena = {});
 
 }  // namespace detail
 
@@ -206,17 +197,16 @@ class parts_source {
 /// \throws error           errc::bad_column: invalid parts; the message has the path of the node
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
-[[nodiscard]] inline column make_column(column_parts const& parts, std::shared_ptr<void const> owner, device on = cpu,
-                                        std::source_location where = std::source_location::current()) {
-    return detail::build_column(parts, std::move(owner), on, {"ferry::make_column", where});
-}
+[[nodiscard]] FERRY_INLINE column make_column(column_parts const& parts, std::shared_ptr<void const> owner,
+                                              device on = cpu,
+                                              std::source_location where = std::source_location::current());
 #endif
-[[nodiscard]] inline result<column> try_make_column(column_parts const& parts, std::shared_ptr<void const> owner,
-                                                    device on = cpu,
-                                                    std::source_location where = std::source_location::current()) {
-    return detail::attempt<column>("ferry::make_column", where, [&](detail::reporter r) {
-        return detail::build_column(parts, std::move(owner), on, r);
-    });
-}
+[[nodiscard]] FERRY_INLINE result<column> try_make_column(column_parts const& parts, std::shared_ptr<void const> owner,
+                                                          device on = cpu,
+                                                          std::source_location where = std::source_location::current());
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/column/detail/column.ipp>
+#endif

@@ -8,11 +8,11 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/detail/compaction.hpp>
-#include <ferry/column/detail/structure.hpp>
+#include <ferry/space/buffer.hpp>
 #include <ferry/space/memory_space.hpp>
 
 #include <cstddef>
+#include <memory>  // shared ownership of the memory
 #include <source_location>
 #include <span>
 #include <utility>
@@ -21,18 +21,25 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
+/// Allocates memory of any space: returns the owner, and the address in `data`.
+struct allocation_of_space {
+    std::shared_ptr<void const> (*allocate)(void* space, std::size_t bytes, std::byte*& data);
+    void* space;
+    device on;
+};
+
+FERRY_INLINE column concat(std::span<column_view const> chunks, allocation_of_space const& space, char const* api,
+                           std::source_location where);
+
 template <memory_space Space>
 [[nodiscard]] column concat(std::span<column_view const> chunks, Space space, char const* api,
                             std::source_location where) {
-    if (!is_host_accessible(space.device()))
-        fail(errc::device, api,
-             message{"the space has memory on "} << name(space.device().type)
-                                                 << ", which the host cannot write: use to()",
-             where);
-    for (auto const& c : chunks) c.require_host(api, where);
-    for (std::size_t i = 1; i < chunks.size(); ++i)
-        static_cast<void>(check_same_type(chunks[0], chunks[i], column_path{chunks[0].name()}, i, {api, where}));
-    return compaction{api, where}.run(chunks, std::move(space));
+    auto const allocate = [](void* from, std::size_t bytes, std::byte*& data) -> std::shared_ptr<void const> {
+        auto owner = std::make_shared<buffer<Space>>(bytes, std::move(*static_cast<Space*>(from)));
+        data = static_cast<std::byte*>(owner->data());
+        return owner;
+    };
+    return concat(chunks, {allocate, std::addressof(space), space.device()}, api, where);
 }
 
 }  // namespace detail
@@ -99,4 +106,8 @@ template <memory_space Space = host_space>
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/column/detail/concat.ipp>
+#endif
 #endif

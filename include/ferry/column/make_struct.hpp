@@ -4,64 +4,16 @@
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/detail/path.hpp>
-#include <ferry/column/detail/tree.hpp>
-#include <ferry/column/view.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>  // shared ownership of the buffers
 #include <source_location>
 #include <span>
 #include <string_view>
-#include <utility>
-#include <vector>  // one owner for each child
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
-/// A view as the source of a tree: its buffers, on their devices.
-struct view_source : column_view {
-    [[nodiscard]] std::size_t buffer_count() const noexcept { return buffers().size(); }
-    [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept { return buffers()[i]; }
-    [[nodiscard]] view_source child(std::size_t i) const noexcept { return {child_of(*this, static_cast<int>(i))}; }
-    [[nodiscard]] view_source dictionary() const noexcept { return {dictionary_of(*this)}; }
-};
-
-/// A node whose children are columns.
-struct struct_source : parts_source {
-    std::span<column const> columns;
-
-    [[nodiscard]] std::size_t child_count() const noexcept { return columns.size(); }
-    [[nodiscard]] view_source child(std::size_t i) const noexcept { return {columns[i].view()}; }
-};
-
 /// Implements make_struct; `parts` has the name, flags and metadata of the struct. Returns an empty column on failure.
-[[nodiscard]] inline column join(column_parts parts, std::span<column const> children, reporter r) {
-    column_buffer const none[] = {{}};
-    parts.format = "+s";
-    parts.length = children.empty() ? 0 : children[0].length();
-    parts.null_count = 0;
-    parts.buffers = none;
-    auto owners = std::make_shared<std::vector<std::shared_ptr<void const>>>();
-    for (auto const& c : children) {
-        column_path const path{parts.name};
-        if (c.length() != parts.length) {
-            column_path const its{path, type_id::structure, 0, c.name()};
-            static_cast<void>(report(
-                r, errc::bad_column,
-                node_error(its, message{"it has "} << c.length() << " items, and the first child has " << parts.length,
-                           ": pass columns of one length")));
-            return {};
-        }
-        owners->push_back(c.owner());
-    }
-    auto tree = std::make_shared<column_tree>();
-    tree->owner = std::move(owners);
-    struct_source const from{parts_source{parts}, children};
-    if (!build(*tree, from, children.empty() ? cpu : children[0].device(), r)) return {};
-    return column_access::make(std::move(tree));
-}
+[[nodiscard]] FERRY_INLINE column join(column_parts parts, std::span<column const> children, reporter r);
 
 }  // namespace detail
 
@@ -78,15 +30,14 @@ struct struct_source : parts_source {
 /// \throws error           errc::bad_column: children of different lengths; the message has the path of the child
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
-[[nodiscard]] inline column make_struct(std::span<column const> children, std::string_view name = {},
-                                        std::source_location where = std::source_location::current()) {
-    return detail::join({.name = name}, children, {"ferry::make_struct", where});
-}
+[[nodiscard]] FERRY_INLINE column make_struct(std::span<column const> children, std::string_view name = {},
+                                              std::source_location where = std::source_location::current());
 #endif
-[[nodiscard]] inline result<column> try_make_struct(std::span<column const> children, std::string_view name = {},
-                                                    std::source_location where = std::source_location::current()) {
-    return detail::attempt<column>("ferry::make_struct", where,
-                                   [&](detail::reporter r) { return detail::join({.name = name}, children, r); });
-}
+[[nodiscard]] FERRY_INLINE result<column> try_make_struct(std::span<column const> children, std::string_view name = {},
+                                                          std::source_location where = std::source_location::current());
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/column/detail/make_struct.ipp>
+#endif

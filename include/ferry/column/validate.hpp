@@ -1,10 +1,7 @@
 // ferry: validation of columns.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/result.hpp>
-#include <ferry/column/detail/contents.hpp>
-#include <ferry/column/detail/structure.hpp>
 #include <ferry/column/view.hpp>
 
 #include <cstdint>
@@ -17,16 +14,6 @@ enum class validation : std::uint8_t {
     structure,  ///< types, lengths, counts and buffer sizes; buffers are not read
     full,       ///< also the values: offsets, lengths, indices, UTF-8 and null counts
 };
-
-namespace detail {
-
-[[nodiscard]] inline bool check_column(column_view c, validation how, reporter r) {
-    column_path const path{c.name()};
-    return check_structure(c, path, r) &&
-           (how == validation::structure || (check_host(c, r) && check_contents(c, path, r)));
-}
-
-}  // namespace detail
 
 /// Validates a column and its children. The structure of every column was validated when the column was created. The
 /// full validation is as strict as that of Arrow C++.
@@ -42,15 +29,14 @@ namespace detail {
 /// \throws error  errc::bad_column: invalid; the message has the path of the node;  not_accessible: the host cannot
 ///                read the values
 #if FERRY_HAS_EXCEPTIONS
-inline void validate(column_view c, validation how = validation::structure,
-                     std::source_location where = std::source_location::current()) {
-    static_cast<void>(detail::check_column(c, how, {"ferry::validate", where}));
-}
+FERRY_INLINE void validate(column_view c, validation how = validation::structure,
+                           std::source_location where = std::source_location::current());
 #endif
-[[nodiscard]] inline result<> try_validate(column_view c, validation how = validation::structure,
-                                           std::source_location where = std::source_location::current()) {
-    return detail::attempt<void>("ferry::validate", where,
-                                 [&](detail::reporter r) { return detail::check_column(c, how, r); });
-}
+[[nodiscard]] FERRY_INLINE result<> try_validate(column_view c, validation how = validation::structure,
+                                                 std::source_location where = std::source_location::current());
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/column/detail/validate.ipp>
+#endif

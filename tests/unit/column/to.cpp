@@ -1,5 +1,6 @@
 // Copies of columns between spaces: one copy for a tree, the waits, and the state after failures.
 #include <ferry/column.hpp>
+#include <ferry/column/detail/used_bytes.hpp>
 
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>

@@ -38,9 +38,14 @@ using ferry::ipc::receive;
 using ferry::ipc::send;
 using ferry::ipc::transfer_limits;
 using ferry::ipc::unique_fd;
-using head = ferry::ipc::detail::parcel_head;
 
 namespace {
+
+/// Header of a message.
+struct head {
+    std::uint64_t magic = 0x314C'4350'5252'4546;  // "FERRPCL1"
+    std::uint64_t bytes = 0, files = 0;
+};
 
 using bytes_t = std::vector<std::byte>;
 constexpr int both_types[] = {SOCK_STREAM, SOCK_SEQPACKET};

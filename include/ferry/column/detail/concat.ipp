@@ -1,19 +1,20 @@
-// ferry: copies columns into one allocation, without the bytes that their items do not use. Requires exceptions.
+// ferry: the engine of column/concat.hpp: copies columns into one allocation, without the bytes that their items do not
+// use. Requires exceptions.
 // length: one function for each of Arrow's layouts.
 #pragma once
+
+#include <ferry/column/concat.hpp>
 
 #include <ferry/abi/arrow.hpp>
 #include <ferry/base/detail/checked.hpp>
 #include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/error.hpp>
-#include <ferry/column/column.hpp>
 #include <ferry/column/detail/bits.hpp>
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/structure.hpp>
 #include <ferry/column/detail/value_key.hpp>
 #include <ferry/column/view.hpp>
-#include <ferry/space/buffer.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -42,21 +43,19 @@ class compaction {
     compaction(char const* api, std::source_location where) noexcept : api_{api}, where_{where} {}
 
     /// Joins chunks of one type in memory that the host can read.
-    template <memory_space Space>
-    [[nodiscard]] column run(std::span<column_view const> chunks, Space space) {
+    [[nodiscard]] column run(std::span<column_view const> chunks, allocation_of_space const& space) {
         column_path const path{chunks[0].name()};
         node root{.path = &path, .like = chunks[0]};
         for (auto const& c : chunks) root.pieces.emplace_back(c);
         static_cast<void>(walk(root));
         place_data(root);
-        auto const owner = std::make_shared<buffer<Space>>(static_cast<std::size_t>(total_), std::move(space));
-        begin_ = static_cast<std::byte*>(owner->data());
+        auto const owner = space.allocate(space.space, static_cast<std::size_t>(total_), begin_);
         buffers_.resize(places_.size());
         is_writing_ = true;
         auto const parts = walk(root);
         for (auto const& d : data_)
             if (places_[d.place].is_new) copy(begin_ + places_[d.place].at, d.begin + d.used->begin, d.used->length());
-        return build_column(parts, owner, owner->device(), {api_, where_},
+        return build_column(parts, owner, space.on, {api_, where_},
                             {begin_, begin_ != nullptr ? static_cast<std::size_t>(total_) : 0});
     }
 
@@ -689,5 +688,17 @@ class compaction {
     std::vector<view_data> data_{};
     std::map<origin, std::size_t> known_{};
 };
+
+FERRY_INLINE column concat(std::span<column_view const> chunks, allocation_of_space const& space, char const* api,
+                           std::source_location where) {
+    if (!is_host_accessible(space.on))
+        fail(errc::device, api,
+             message{"the space has memory on "} << name(space.on.type) << ", which the host cannot write: use to()",
+             where);
+    for (auto const& c : chunks) c.require_host(api, where);
+    for (std::size_t i = 1; i < chunks.size(); ++i)
+        static_cast<void>(check_same_type(chunks[0], chunks[i], column_path{chunks[0].name()}, i, {api, where}));
+    return compaction{api, where}.run(chunks, space);
+}
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail

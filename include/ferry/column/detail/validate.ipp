@@ -1,22 +1,24 @@
-// ferry: checks of the values of a column: every byte that has a meaning is read.
+// ferry: the engine of column/validate.hpp: checks of the values of a column, which read every byte that has a meaning.
 // length: one check for each kind of buffer, in the order of layout_of
 #pragma once
+
+#include <ferry/column/validate.hpp>
 
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/column/detail/bits.hpp>
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>
+#include <ferry/column/detail/structure.hpp>
 #include <ferry/column/detail/utf8.hpp>
 #include <ferry/column/layout.hpp>
-#include <ferry/column/view.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace detail {
 
 /// The checks of one node whose structure holds and whose memory the host can read.
 class contents_check {
@@ -271,10 +273,25 @@ class contents_check {
     bitmap_view valid_;
 };
 
-/// Of a column whose structure holds.
-[[nodiscard]] inline bool check_contents(column_view c, column_path const& path, reporter r) {
-    return for_each_node(c, path,
-                         [&](column_view n, column_path const& its) { return contents_check{n, its, r}.run(); });
+[[nodiscard]] inline bool check_column(column_view c, validation how, reporter r) {
+    column_path const path{c.name()};
+    return check_structure(c, path, r) &&
+           (how == validation::structure ||
+            (check_host(c, r) && for_each_node(c, path, [&](column_view n, column_path const& its) {
+                 return contents_check{n, its, r}.run();
+             })));
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace detail
+
+#if FERRY_HAS_EXCEPTIONS
+FERRY_INLINE void validate(column_view c, validation how, std::source_location where) {
+    static_cast<void>(detail::check_column(c, how, {"ferry::validate", where}));
+}
+#endif
+FERRY_INLINE result<> try_validate(column_view c, validation how, std::source_location where) {
+    return detail::attempt<void>("ferry::validate", where,
+                                 [&](detail::reporter r) { return detail::check_column(c, how, r); });
+}
+
+}  // namespace ferry::inline FERRY_ABI_NAMESPACE
