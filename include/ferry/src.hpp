@@ -25,6 +25,16 @@
 #include <ferry/arrow/detail/to_stream.ipp>
 #include <ferry/column/detail/concat.ipp>
 #include <ferry/column/detail/to.ipp>
+#if FERRY_HAS_IPC
+#include <ferry/ipc/detail/attach.ipp>
+#include <ferry/ipc/detail/attach_column.ipp>
+#include <ferry/ipc/detail/send.ipp>
+#include <ferry/ipc/detail/session.ipp>
+#include <ferry/ipc/detail/share.ipp>
+#include <ferry/ipc/detail/share_column.ipp>
+#include <ferry/ipc/detail/shared.ipp>
+#include <ferry/ipc/detail/space.ipp>
+#endif
 #endif
 #endif
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/ipc.hpp>
+#include <ferry/ipc/detail/names.hpp>
 
 #include <dirent.h>
 #include <sys/types.h>

@@ -1,22 +1,13 @@
 // ferry: attach, which maps a tensor that another process shares.
 #pragma once
 
-#include <ferry/base/error.hpp>
-#include <ferry/ipc/detail/open_group.hpp>
 #include <ferry/ipc/handle_ref.hpp>
 #include <ferry/ipc/options.hpp>
-#include <ferry/ipc/range.hpp>
 #include <ferry/space/back_end.hpp>
-#include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
-#include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>
 
-#include <cstdint>
 #include <source_location>
-#include <type_traits>
-#include <utility>
-#include <variant>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
@@ -45,26 +36,9 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 ///                errc::stream: a null stream, or one of another device;
 ///                errors of the back end
 /// \throws std::bad_alloc
-[[nodiscard]] inline managed_tensor attach(wire::descriptor const& from, attach_options const& options = {},
-                                           handle_ref b = host_only,
-                                           std::source_location where = std::source_location::current()) {
-    wire::check(from, where);
-    auto const* const t = std::get_if<wire::tensor>(&from.root);
-    if (t == nullptr)
-        detail::fail(errc::argument, detail::attach_api,
-                     message{"the descriptor is a column's, not a tensor's: call ferry::ipc::attach_column"}, where);
-    if (from.memories.size() != 1 || t->memory != 0)
-        detail::fail(errc::bad_descriptor, detail::attach_api,
-                     message{"the descriptor of a tensor must have one memory, not "}
-                         << std::uint64_t{from.memories.size()} << ": get a new descriptor from the exporter",
-                     where);
-    std::uint32_t const only = 0;
-    detail::memory_range found;
-    detail::attach_call call{from, options, has(t->flags, flags::read_only), where};
-    auto held = detail::open_group(call, {&only, 1}, b, [&](auto, auto const& memory) { found = memory; });
-    return make_managed(std::move(held), detail::view_of(*t, found.begin, found.device),
-                        found.is_read_only ? flags::read_only : flags::none, version::current, where);
-}
+[[nodiscard]] FERRY_INLINE managed_tensor attach(wire::descriptor const& from, attach_options const& options = {},
+                                                 handle_ref b = host_only,
+                                                 std::source_location where = std::source_location::current());
 
 [[nodiscard]] inline managed_tensor attach(wire::descriptor const& from, handle_ref b,
                                            std::source_location where = std::source_location::current()) {
@@ -72,3 +46,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/ipc/detail/attach.ipp>
+#endif

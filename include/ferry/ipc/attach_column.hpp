@@ -1,63 +1,15 @@
 // ferry: attach_column, which maps a column that another process shares.
 #pragma once
 
-#include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/detail/path.hpp>
-#include <ferry/column/layout.hpp>
-#include <ferry/column/type.hpp>
 #include <ferry/ipc/attach.hpp>
-#include <ferry/ipc/detail/column_nodes.hpp>
-#include <ferry/ipc/detail/open_group.hpp>
 #include <ferry/ipc/options.hpp>
-#include <ferry/ipc/range.hpp>
-#include <ferry/ipc/session.hpp>
 #include <ferry/space/back_end.hpp>
-#include <ferry/wire/check.hpp>
 #include <ferry/wire/descriptor.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>  // a column shares its owner
-#include <numeric>
 #include <source_location>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>  // a column may have several memories
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
-namespace detail {
-
-/// Writes the path of the first buffer in a memory. Returns false if there is none.
-inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail::column_path const& path,
-                        message& out) {
-    auto const type = parse_format(n.format);
-    if (!type) return false;
-    for (std::size_t i = 0; i < n.buffers.size(); ++i) {
-        if (n.buffers[i].memory != memory) continue;
-        auto const layout = layout_of(*type);
-        bool const is_known = i < static_cast<std::size_t>(layout.buffer_count);
-        out << path << ": " << ferry::name(is_known ? layout.buffers[i].kind : buffer_kind::bytes) << " buffer";
-        return true;
-    }
-    for (std::size_t i = 0; i < n.children.size(); ++i) {
-        auto const& child = n.children[i];
-        if (find_buffer(child, memory, {path, type->id, static_cast<int>(i), child.name}, out)) return true;
-    }
-    return !n.dictionary.empty() && find_buffer(n.dictionary[0], memory, path.dictionary(), out);
-}
-/// Throws the error of a memory again, with the path of the first buffer in it.
-[[noreturn]] FERRY_COLD inline void fail_at_buffer(error const& e, wire::node const& root, std::uint32_t memory) {
-    message name;
-    if (!find_buffer(root, memory, ferry::detail::column_path{root.name}, name)) throw e;
-    fail(e.code(), e.api(), name << ": " << e.text(), e.where());
-}
-
-}  // namespace detail
-
 /// Attaches a column that another process of this user shares, without a copy.
 ///
 /// The rules of `attach` apply. Columns, slices and children share the mappings of all memories, which the last of them
@@ -75,66 +27,17 @@ inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail
 /// \param where    source location for errors
 /// \return         column that keeps the mapping
 /// \throws error  errc::bad_column, with the path of the node; errc::argument: the descriptor of a tensor; as `attach`
-[[nodiscard]] inline column attach_column(wire::descriptor const& from, attach_options const& options = {},
-                                          handle_ref b = host_only,
-                                          std::source_location where = std::source_location::current()) {
-    constexpr auto api = "ferry::ipc::attach_column";
-    wire::check(from, where);
-    auto const* const node = std::get_if<wire::node>(&from.root);
-    if (node == nullptr)
-        ferry::detail::fail(errc::argument, api,
-                            message{"the descriptor is a tensor's, not a column's: call ferry::ipc::attach"}, where);
-    if (from.memories.empty())
-        ferry::detail::fail(
-            errc::bad_descriptor, api,
-            message{"the descriptor of a column has no memory, expected one at least: get a new descriptor from the "
-                    "exporter"},
-            where);
-    // Memories of one name are opened together.
-    auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
-    std::vector<std::uint32_t> order(from.memories.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::ranges::sort(order, [&](auto one, auto other) {
-        int const difference = name(one).compare(name(other));
-        return difference != 0 ? difference < 0 : one < other;
-    });
-    auto held = std::make_shared<std::vector<detail::opened_group>>();
-    std::vector<detail::memory_range> ranges(order.size());
-    detail::attach_call call{from, options, true, where};
-    try {
-        for (auto at = order.begin(); at != order.end();) {
-            auto const end = std::ranges::find_if(at, order.end(), [&](auto i) { return name(i) != name(*at); });
-            held->push_back(detail::open_group(call, {at, end}, b, [&](auto i, auto const& m) { ranges[i] = m; }));
-            at = end;
-        }
-    } catch (error const& e) {
-        detail::fail_at_buffer(e, *node, call.tried);
-    }
-    return detail::column_of(*node, ranges, std::move(held), api, where);
-}
+[[nodiscard]] FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options const& options = {},
+                                                handle_ref b = host_only,
+                                                std::source_location where = std::source_location::current());
 
 [[nodiscard]] inline column attach_column(wire::descriptor const& from, handle_ref b,
                                           std::source_location where = std::source_location::current()) {
     return ipc::attach_column(from, attach_options{}, b, where);
 }
 
-inline bool session::sealed(column_view const& c) const {
-    bool is_any = false;
-    auto const is_sealed = [&](column_view const& n, auto const&) {
-        for (std::size_t i = 0; i < n.buffers().size(); ++i) {
-            auto const& b = n.buffers()[i];
-            if (b.data == nullptr || b.bytes == 0) continue;
-            auto const bytes = static_cast<std::size_t>((std::max)(b.bytes, std::int64_t{1}));  // -1: unknown
-            auto const found = state_->regions().find({static_cast<std::byte const*>(b.data), bytes, 0});
-            // The lengths of the data of view types, which come last, are made in each process if none are shared.
-            bool const is_last_of_views = n.layout().is_variadic && i + 1 == n.buffers().size();
-            if (found == nullptr && is_last_of_views) continue;
-            if (found == nullptr || !found->memory.is_frozen()) return false;
-            is_any = true;
-        }
-        return true;
-    };
-    return ferry::detail::for_each_node(c, ferry::detail::column_path{c.name()}, is_sealed) && is_any;
-}
-
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/ipc/detail/attach_column.ipp>
+#endif

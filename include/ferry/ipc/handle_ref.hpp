@@ -1,6 +1,7 @@
 // ferry: a reference to a back end of any type that may share its memory by handles.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/ipc/handles.hpp>

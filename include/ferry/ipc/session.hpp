@@ -2,20 +2,18 @@
 #pragma once
 
 #include <ferry/fwd.hpp>
-#include <ferry/ipc/detail/session_state.hpp>
 #include <ferry/ipc/options.hpp>
-#include <ferry/ipc/range.hpp>
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>  // tensors outlive the session that attached them
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 namespace detail {
 struct session_access;
-}
+class session_state;
+}  // namespace detail
 
 /// State shared by calls of `share` and `attach`. With a session, a memory that is already mapped is attached without a
 /// mapping system call, a share of this process is attached as an alias, and a tensor whose storage is already
@@ -27,34 +25,32 @@ struct session_access;
 class session {
    public:
     /// \param options  bounds of the caches, and the type of segments
-    explicit session(session_options const& options = {}) : state_{std::make_shared<detail::session_state>(options)} {}
+    FERRY_INLINE explicit session(session_options const& options = {});
     session(session const&) = delete;
     session& operator=(session const&) = delete;
 
     /// Unmaps memory that no tensor uses.
-    void trim() noexcept { state_->imports().trim(); }
+    FERRY_INLINE void trim() noexcept;
     /// Frees the owners of closed shares of device memory that no importer maps, polling until `limit`, and unmaps
     /// unused memory that its exporter has closed. `share` does the same without waiting. Also removes names that ended
     /// exporters of this user have left in /dev/shm, of a bounded number of files in each call. Owners left when the
     /// session and its shares are destroyed are never freed, because an importer may still read their memory.
     /// \param limit  longest wait
     /// \return       number of such shares left
-    std::size_t collect(std::chrono::nanoseconds limit = {}) noexcept { return state_->collect(limit); }
+    FERRY_INLINE std::size_t collect(std::chrono::nanoseconds limit = {}) noexcept;
     /// Closes all open shares. For the end of a process: otherwise their names would remain until the next exporter
     /// starts.
-    void close_all() noexcept { state_->close_all(); }
+    FERRY_INLINE void close_all() noexcept;
     /// Returns whether no process can write the memory of a tensor any more, from the seals of its file. Such memory of
     /// an exporter that is not trusted can be validated in place; other shared memory must be copied first.
     /// \param v  a tensor in host memory that this session shares or has attached
-    [[nodiscard]] bool sealed(tensor_view const& v) const {
-        auto const found = state_->regions().find(range_of(v));
-        return found != nullptr && found->memory.is_frozen();
-    }
-    /// Overload for a column: all its buffers, of which there must be one. Defined in ferry/ipc/attach_column.hpp.
+    [[nodiscard]] FERRY_INLINE bool sealed(tensor_view const& v) const;
+    /// Overload for a column: all its buffers, of which there must be one. Requires #include
+    /// <ferry/ipc/attach_column.hpp>.
     /// \param c  a column that this session shares or has attached
-    [[nodiscard]] bool sealed(column_view const& c) const;
+    [[nodiscard]] FERRY_INLINE bool sealed(column_view const& c) const;
     /// Returns the current counts.
-    [[nodiscard]] session_counts counts() const noexcept { return state_->counts(); }
+    [[nodiscard]] FERRY_INLINE session_counts counts() const noexcept;
 
    private:
     friend struct detail::session_access;
@@ -63,12 +59,16 @@ class session {
 
 namespace detail {
 
+inline constexpr char const* share_api = "ferry::ipc::share";
+
 struct session_access {
     /// The state of a session, or new state for one call, which caches nothing.
-    [[nodiscard]] static std::shared_ptr<session_state> state(session* s) {
-        return s != nullptr ? s->state_ : std::make_shared<session_state>(session_options{.unused_mappings = 0});
-    }
+    [[nodiscard]] FERRY_INLINE static std::shared_ptr<session_state> state(session* s);
 };
 
 }  // namespace detail
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/ipc/detail/session.ipp>
+#endif

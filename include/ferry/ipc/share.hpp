@@ -1,24 +1,20 @@
 // ferry: share, which makes a tensor attachable by other processes.
 #pragma once
 
-#include <ferry/base/detail/check_stream.hpp>
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
-#include <ferry/base/shape.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/fwd.hpp>
-#include <ferry/ipc/detail/new_share.hpp>
 #include <ferry/ipc/handle_ref.hpp>
 #include <ferry/ipc/options.hpp>
-#include <ferry/ipc/range.hpp>
+#include <ferry/ipc/session.hpp>
 #include <ferry/ipc/shared.hpp>
 #include <ferry/space/back_end.hpp>
-#include <ferry/space/copy.hpp>
 #include <ferry/tensor/managed.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <concepts>
-#include <cstdint>
 #include <memory>  // tensors of the exporter keep the memory as well
 #include <source_location>
 #include <type_traits>
@@ -28,63 +24,16 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 
 namespace detail {
 
-/// Shape, strides, type and flags of a tensor for other processes.
-[[nodiscard]] inline wire::tensor layout_of(tensor_view const& v) {
-    wire::tensor t;
-    t.dtype = v.dtype();
-    t.flags = known(v.flags()) & ~flags::is_copied;  // shared memory has no sole owner (R12)
-    for (int i = 0; i < v.rank(); ++i) {
-        t.shape.push_back(v.extent(i));
-        t.strides.push_back(v.stride(i));
-    }
-    return t;
-}
-
-/// Shares the memory of a view. `take` returns the tensor that owns the memory; it is called last (D25). `in_place`:
-/// whether the memory may be shared where it is.
+/// Shares the memory of a view. `take(context)` returns the tensor that owns the memory; it is called last (D25).
+/// `in_place`: whether the memory may be shared where it is.
+[[nodiscard]] FERRY_INLINE shared share_view(tensor_view v, bool in_place, share_options const& how, handle_ref b,
+                                             std::source_location where, managed_tensor (*take)(void*), void* context);
+/// Overload for a function object.
 template <class Take>
 [[nodiscard]] shared share_view(tensor_view v, bool in_place, share_options const& how, handle_ref b,
                                 std::source_location where, Take take) {
-    if (how.freeze) v = v.as_read_only();
-    static_cast<void>(ferry::detail::check_stream(how.ready_on, v.device(), {share_api, where}));
-    auto const range = range_of(v);
-    auto t = layout_of(v);
-    auto const owner = std::make_shared<managed_tensor>();
-    new_share share{how, v.is_read_only(), b, where};
-    wire::slice exported;
-    if (in_place && !v.is_empty() &&
-        share.locate(
-            range.begin, static_cast<std::int64_t>(range.length), v.device(), [] { return message{"the tensor"}; },
-            exported)) {
-        t.byte_offset = range.first;
-        if (share.is_read_only()) t.flags |= flags::read_only;
-    } else {
-        // A copy is compact, except that dimensions of stride 0 are not expanded (R29).
-        auto const on = how.ready_on.on_device(v.device());
-        auto const place = is_host_accessible(v.device()) ? cpu : v.device();
-        auto const padded = t.flags & flags::subbyte_padded;
-        auto unique = t.shape;
-        std::int64_t step = 1;
-        for (auto i = unique.size(); i-- > 0;) {
-            bool const repeats = t.shape[i] > 1 && t.strides[i] == 0;
-            if (repeats) unique[i] = 1;
-            t.strides[i] = repeats ? 0 : step;
-            step = ferry::detail::compact_step(step, unique[i]);
-        }
-        auto const compact = [&](void* at) { return tensor_view{at, t.dtype, unique, {}, place, padded}; };
-        exported.length = static_cast<std::uint64_t>(compact(nullptr).nbytes());
-        if (v.is_empty() && place.type != device_type::cpu) share.add_none(place);
-        else
-            exported = share.add_copy(exported.length, place, on, [&](void* to) {
-                if (v.is_empty()) return;
-                ferry::copy(compact(to), {v.data(), t.dtype, unique, v.strides(), v.device(), padded}, b, on, where);
-            });
-        share.copied.bytes = v.is_empty() ? 0 : exported.length;
-    }
-    share.narrow(exported);
-    auto made = share_access::wrap(share.finish(std::move(t), owner));  // closed again if `take` fails
-    *owner = take();
-    return made;
+    auto const call = [](void* its) { return (*static_cast<Take*>(its))(); };
+    return share_view(v, in_place, how, b, where, call, std::addressof(take));
 }
 
 /// Shares an array that owns its elements, and moves it into the share last.
@@ -98,9 +47,10 @@ template <class Array>
     auto const take = [&, data = v.is_empty() ? nullptr : v.data()] {
         auto made = ferry::detail::share_tensor(std::move(array), r);
         if (keeps_address && made.view().data() != data)
-            fail(errc::argument, share_api,
-                 message{"the elements of the array did not move with it: share it as an lvalue, or share a copy"},
-                 where);
+            ferry::detail::fail(
+                errc::argument, share_api,
+                message{"the elements of the array did not move with it: share it as an lvalue, or share a copy"},
+                where);
         return made;
     };
     return share_view(v, keeps_address, how, b, where, take);
@@ -130,15 +80,9 @@ template <class Array>
 ///                consumed, stream; errors of the back end; with `freeze`, errc::busy: a process has the memory mapped
 ///                with write access, or it is pinned, and errc::argument: it is not in an anonymous segment
 /// \throws std::bad_alloc
-[[nodiscard]] inline shared share(managed_tensor&& tensor, share_options const& options = {}, handle_ref b = host_only,
-                                  std::source_location where = std::source_location::current()) {
-    if (!tensor)
-        detail::fail(
-            errc::consumed, detail::share_api,
-            message{"the managed_tensor is empty, because it was moved from or released: pass one that has data"},
-            where);
-    return detail::share_view(tensor.view(), true, options, b, where, [&] { return std::move(tensor); });
-}
+[[nodiscard]] FERRY_INLINE shared share(managed_tensor&& tensor, share_options const& options = {},
+                                        handle_ref b = host_only,
+                                        std::source_location where = std::source_location::current());
 
 /// Shares an array of any library.
 /// \param array    rvalue, which is moved in, and is unchanged on failure; or lvalue, which needs array_traits::share
@@ -179,3 +123,7 @@ template <class Tensor, class... Rest>
 shared share(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/ipc/detail/share.ipp>
+#endif

@@ -1,23 +1,21 @@
 // ferry: share for columns.
 #pragma once
 
-#include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/ipc/detail/column_nodes.hpp>
-#include <ferry/ipc/detail/column_sharing.hpp>
-#include <ferry/ipc/session.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/ipc/shared.hpp>
 #include <ferry/space/back_end.hpp>
 
 #include <concepts>
-#include <cstddef>
 #include <source_location>
-#include <type_traits>
-#include <variant>
-#include <vector>  // a column may have several memories
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace detail {
+
+[[nodiscard]] FERRY_INLINE shared share_column(column const& c, share_options const& options, handle_ref b,
+                                               std::source_location where);
+
+}  // namespace detail
 
 /// Shares a column with other processes of this user: its buffers where they lie, and a descriptor with the format,
 /// names, metadata, offset and length of each node and the place of each buffer, for `attach_column`.
@@ -48,7 +46,7 @@ template <class Column>
     requires std::same_as<Column, column>
 [[nodiscard]] shared share(Column const& c, share_options const& options = {}, handle_ref b = host_only,
                            std::source_location where = std::source_location::current()) {
-    return detail::share_access::wrap(detail::column_sharing{c, options, b, where}.run());
+    return detail::share_column(c, options, b, where);
 }
 
 template <class Column>
@@ -58,16 +56,8 @@ template <class Column>
     return ipc::share(c, share_options{}, b, where);
 }
 
-inline ferry::column shared::column(std::source_location where) const {
-    constexpr auto api = "ferry::ipc::shared::column";
-    if (!holds_column())
-        ferry::detail::fail(errc::argument, api, message{"a tensor is shared here, or nothing: call tensor()"}, where);
-    std::vector<detail::memory_range> ranges(state_->description.memories.size());
-    for_each_part([&](auto const& part) {
-        for (auto const& [m, begin, number] : part.memories)
-            ranges[number] = {begin, static_cast<std::size_t>(m.length), part.device};
-    });
-    return detail::column_of(std::get<wire::node>(state_->description.root), ranges, state_, api, where);
-}
-
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/ipc/detail/share_column.ipp>
+#endif

@@ -26,8 +26,6 @@
 
 namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
 
-inline constexpr char const* share_api = "ferry::ipc::share";
-
 /// Ends all writes to the memory of a share.
 inline void freeze(share_state const& s, std::source_location where) {
     auto const& memory = s.where->memory;
