@@ -8,6 +8,7 @@
 
 #include <ferry/config.hpp>
 
+#include <ferry/space/detail/host_copy.ipp>
 #include <ferry/wire/detail/binary.ipp>
 #include <ferry/wire/detail/check.ipp>
 #if FERRY_HAS_COLUMN

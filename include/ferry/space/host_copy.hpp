@@ -2,9 +2,6 @@
 #pragma once
 
 #include <ferry/space/copy_plan.hpp>
-#include <ferry/space/detail/bits.hpp>
-#include <ferry/space/detail/gather.hpp>
-#include <ferry/space/detail/transpose.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -12,17 +9,7 @@
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 namespace detail {
 
-// Separate from copy_on_host, so that only the single memcpy is inlined.
-FERRY_NOINLINE inline void copy_loops_on_host(copy_plan const& plan, std::byte* dst, std::byte const* src) noexcept {
-    switch (plan.kind) {
-        case copy_kind::empty:
-        case copy_kind::contiguous: return;
-        case copy_kind::rows:
-        case copy_kind::gather: return gather(plan, plan.unit, dst, src);
-        case copy_kind::transpose: return transpose(plan, plan.unit, dst, src);
-        case copy_kind::bits: return copy_bits(plan, {plan.unit, plan.zero_bits}, dst, src);
-    }
-}
+FERRY_INLINE void copy_loops_on_host(copy_plan const& plan, std::byte* dst, std::byte const* src) noexcept;
 
 }  // namespace detail
 
@@ -45,3 +32,7 @@ inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noex
 }
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/space/detail/host_copy.ipp>
+#endif
