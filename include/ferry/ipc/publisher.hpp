@@ -131,9 +131,12 @@ class publisher {
             r = std::move(made);
         }
         if (!file_.has_room_for(r)) file_.make(records_, newest_);
-        if (!r.is_written) file_.put(slot, r);
+        if (auto const next = file_.generation() + 1; !r.is_written || r.record.generation != next) {
+            r.record.generation = next;
+            r.is_written ? file_.put_generation(slot, next) : file_.put(slot, r);
+        }
         r.is_written = true;
-        r.record.generation = file_.publish(slot);
+        file_.publish(slot);
         r.is_begun = false;
         newest_ = slot;
         return r.record.generation;
@@ -175,11 +178,12 @@ class publisher {
     /// Takes a slot from the subscribers, unless one of them reads it.
     [[nodiscard]] bool take(unsigned k, stream_token on) {
         auto& r = records_[k];
-        file_.put_generation(k, 0);  // first: from here on no subscriber keeps it
+        auto const next = file_.generation() + 1;
+        file_.put_generation(k, next);  // first: from here on no subscriber keeps it
         std::atomic_thread_fence(std::memory_order_seq_cst);
         try {
             if (slots_[k].wait_for_readers({}, on)) {  // mutant: ipc_topic_readers
-                r.record.generation = 0;
+                r.record.generation = next;
                 return r.is_begun = true;
             }
         } catch (...) {

@@ -88,7 +88,7 @@ class subscriber {
         wire::descriptor const* from;
         std::span<int const> files;
         off_t at;
-        std::uint64_t generation;
+        std::uint64_t generation, stamp;
     };
     struct slot_descriptor {
         std::uint64_t stamp = 0;  // 0: not read yet
@@ -102,7 +102,9 @@ class subscriber {
         if (how.session == nullptr) how.session = &session_;
         bool const has_files = !how.files.empty();
         do {
-            if (auto const c = look()) {
+            for (int tries = 0; tries < 2; ++tries) {  // the second with the descriptor that is in the file now
+                auto const c = look();
+                if (!c) break;
                 if (!has_files) how.files = c->files;
                 try {
                     T value = attach(*c->from, how);
@@ -114,6 +116,7 @@ class subscriber {
                 } catch (error const& e) {
                     if (e.code() != errc::exporter_gone && is_current(*c)) throw;
                 }
+                described_[slot()].stamp = 0;
             }
         } while (wait(end));
         return {};
@@ -125,12 +128,12 @@ class subscriber {
         if (!is_newer() && !has_name(file_)) open_name();
         if (!is_newer()) return {};
         auto& d = described_[slot()];
-        candidate const c{&d.from, d.files, static_cast<off_t>(sizeof head_ + std::size_t{slot()} * head_.capacity),
-                          head_.generation()};
-        detail::topic_record r;
-        if (!detail::read_at(file_.get(), c.at, &r, sizeof r) || r.generation != c.generation) return {};
-        if (r.stamp != d.stamp || d.stamp == 0) try {
-                d.stamp = 0;
+        candidate c{&d.from, d.files, static_cast<off_t>(sizeof head_ + std::size_t{slot()} * head_.capacity),
+                    head_.generation(), d.stamp};
+        if (d.stamp == 0) try {
+                detail::topic_record r;
+                if (!detail::read_at(file_.get(), c.at, &r, sizeof r) || r.generation != c.generation) return {};
+                c.stamp = r.stamp;
                 if (r.length > detail::most_descriptor || r.length > head_.capacity - sizeof r) fail_damaged();
                 bytes_.resize(r.length);
                 if (!detail::read_at(file_.get(), c.at + off_t{sizeof r}, bytes_.data(), bytes_.size())) fail_damaged();
@@ -142,17 +145,17 @@ class subscriber {
                                          "it the files that publisher::files returns"});
                 for (std::size_t i = 0; i < r.files; ++i) d.files.push_back(files_[r.first_file + i].get());
                 if (!is_current(c)) return {};
-                d.stamp = r.stamp;
+                d.stamp = r.stamp, c.files = d.files;
             } catch (error const&) {
                 if (is_current(c)) throw;
                 return {};
             }
-        return candidate{c.from, d.files, c.at, c.generation};
+        return c;
     }
     [[nodiscard]] bool is_current(candidate const& c) const noexcept {
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        std::uint64_t generation = 0;
-        return detail::read_at(file_.get(), c.at, &generation, sizeof generation) && generation == c.generation;
+        std::uint64_t now[2];  // generation and stamp
+        return detail::read_at(file_.get(), c.at, now, sizeof now) && now[0] == c.generation && now[1] == c.stamp;
     }
     /// Waits until the file or the names change. \return  false: the time is over
     [[nodiscard]] bool wait(std::chrono::steady_clock::time_point end) const {

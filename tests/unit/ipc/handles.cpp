@@ -334,7 +334,7 @@ TEST_CASE("the readers of a frame wait for the stream on which it is published, 
         auto const mine = sim.make_stream(device_type::cuda);
         ferry::ipc::subscriber left{"camera", here};
         bool is_right = true;
-        for (float n = 1; n <= 4; ++n) {
+        for (float n = 1; n <= 6; ++n) {
             auto const f = left.next(support::patience, {.stream = mine}, b);  // while the publisher's stream is held
             parent.tell('a');
             is_right &= f && read_on(b, f->value, mine) == std::vector<float>(4, n);
@@ -349,15 +349,19 @@ TEST_CASE("the readers of a frame wait for the stream on which it is published, 
     auto const slot = [&](stream_token ready) {
         return share(written(sim, stream, {0, 0, 0, 0}), {.ready_on = ready}, b);
     };
-    // The descriptor of the first has an event, and that of the other gets one.
+    // The descriptor of the first has an event, and that of the other gets one with the fourth frame.
     ferry::ipc::publisher camera{"camera", {slot(stream), slot({})}, here};
-    for (float n = 1; n <= 4; ++n) {
+    for (float n = 1; n <= 6; ++n) {
         auto const k = camera.begin(support::patience, stream);
         REQUIRE(k);
         auto gate = sim.close(stream);
         std::vector<float> const values(4, n);
         sim.write(stream, sim.block_at(camera[*k].view().data()), values.data(), 16);
-        CHECK(camera.publish(*k, stream) == static_cast<std::uint64_t>(n));
+        if (n <= 2) {
+            gate.open();
+            sim.wait(stream);
+        }
+        CHECK(camera.publish(*k, n <= 2 ? stream_token{} : stream) == static_cast<std::uint64_t>(n));
         child.talk().hear('a');
         gate.open();
         child.talk().hear('r');

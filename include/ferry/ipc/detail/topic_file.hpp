@@ -1,8 +1,9 @@
 // ferry: the file of a topic: a head, and a record for each slot. docs/wire.md has its layout.
 //
-// The generation of a record is 0 while its slot is written. The publisher stores 0 and then looks for readers of the
-// memory; a reader attaches the memory and then looks at the generation. The two are ordered, so at least one sees the
-// other: the publisher leaves the slot, or the reader drops it and takes the newest frame.
+// The generation of a record is that of no published frame while its slot is written. The publisher stores the next one
+// and then looks for readers of the memory; a reader attaches the memory and then compares the generation with that of
+// the newest frame. The two are ordered, so at least one sees the other: the publisher leaves the slot, or the reader
+// drops it and takes the newest frame.
 //
 // The publisher writes the file by pwrite and does not read it; readers read it by pread. Neither trusts it.
 #pragma once
@@ -37,7 +38,7 @@ struct topic_head {
     [[nodiscard]] unsigned slot() const noexcept { return static_cast<unsigned>(latest & 255); }
 };
 struct topic_record {
-    std::uint64_t generation = 0;             // 0: being written
+    std::uint64_t generation = 0;             // of the last frame, or of the one that is written
     std::uint64_t stamp = 0;                  // changes with the descriptor
     std::uint32_t length = 0, text = 0;       // bytes of the descriptor, and of the text after it
     std::uint32_t first_file = 0, files = 0;  // of the slot, in publisher::files
@@ -153,9 +154,8 @@ class topic_writer {
     void put_generation(std::size_t k, std::uint64_t generation) const {
         write_at(file_.get(), place_of(k), &generation, sizeof generation, api);
     }
-    /// Publishes a slot. \return  its generation
+    /// Publishes a slot, whose record has the next generation. \return  its generation
     std::uint64_t publish(unsigned k) {
-        put_generation(k, generation_ + 1);
         std::uint64_t const latest = (generation_ + 1) << 8 | k;
         write_at(file_.get(), latest_at, &latest, sizeof latest, api);
         bell_.wake();
