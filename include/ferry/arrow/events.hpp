@@ -12,6 +12,7 @@
 
 #include <concepts>
 #include <type_traits>
+#include <utility>
 
 namespace ferry::inline FERRY_ABI_NAMESPACE {
 
@@ -61,6 +62,12 @@ class arrow_event_calls {
     void (*wait_)(void*, void*, device, stream_token) = nullptr;
     any_owner (*record_)(void*, device, stream_token) = nullptr;
 };
+/// An event, as an owner whose `data()` is its `get()`.
+template <class E>
+struct owned_event {
+    [[nodiscard]] void* data() const { return event.get(); }
+    E event;
+};
 }  // namespace detail
 
 /// A reference to an arrow_event_back_end of any type, also to a temporary one for the duration of a call. Its
@@ -81,7 +88,8 @@ class arrow_events_ref : public detail::arrow_event_calls {
             detail::call([&] { return detail::at<type>(at).wait_for_event(event, d, on); });
         };
         record_ = [](void* at, device d, stream_token on) {
-            return detail::own_result([&] { return detail::at<type>(at).record_event(d, on); }).value();
+            auto event = detail::call([&] { return detail::at<type>(at).record_event(d, on); });
+            return detail::own_result([&] { return detail::owned_event<decltype(event)>{std::move(event)}; }).value();
         };
     }
 };

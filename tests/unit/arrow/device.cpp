@@ -264,6 +264,29 @@ TEST_CASE("the offsets of an empty slice are not read in device memory: its chil
     w.gate.open();
 }
 
+TEST_CASE("D24: the event of an exported array is get() of the event, also if that has data()") {
+    struct event {
+        [[nodiscard]] int* get() const { return first; }
+        [[nodiscard]] int* data() const { return first + 1; }
+        int* first;
+    };
+    struct back_end {
+        [[nodiscard]] bool reaches(ferry::device) const { return true; }
+        void wait_for_event(void*, ferry::device, ferry::stream_token) const {}
+        [[nodiscard]] event record_event(ferry::device, ferry::stream_token) const { return {first}; }
+        int* first;
+    };
+    std::int32_t const values[] = {1, 2, 3};
+    ferry::column_buffer const buffers[] = {{}, {values, sizeof values}};
+    auto const c = ferry::make_column({.format = "i", .length = 3, .buffers = buffers}, nullptr,
+                                      ferry::device{ferry::device_type::cuda});
+    int events[2] = {};
+    ArrowDeviceArray array{};
+    ferry::to_arrow(c, &array, back_end{events}, ferry::stream_token::from_cuda_handle(std::uintptr_t{16}));
+    CHECK(array.sync_event == events);
+    array.array.release(&array.array);
+}
+
 TEST_CASE("a column on several devices is exported child by child: each interface has one device") {
     world w;
     column const near[] = {ferry::make_column({.format = "n", .name = "h", .length = 5}, nullptr), w.make()};

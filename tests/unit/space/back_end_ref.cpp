@@ -92,6 +92,20 @@ TEST_CASE("D24: an owner of memory or of a mark of any type destroys it once, in
     check_owner<500>();
 }
 
+TEST_CASE("D24: an owner of a large object needs no operator new of its class") {
+    struct large : counted<500> {
+        using counted<500>::counted;
+        static void* operator new(std::size_t) = delete;
+        static void operator delete(void*) = delete;
+    };
+    int count = 0;
+    ferry::detail::any_owner owner;
+    REQUIRE(owner.store(large{count}));
+    CHECK(count == 1);
+    owner = {};
+    CHECK(count == 0);
+}
+
 TEST_CASE("D24: a reference calls the operations of its back end, also of a temporary one") {
     CHECK(back_end_ref{ferry::host_only}.reaches(ferry::cpu));
     CHECK(!back_end_ref{ferry::host_only}.reaches(device_type::cuda));

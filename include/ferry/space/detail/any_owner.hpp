@@ -38,11 +38,11 @@ class any_owner {
             manage_ = manage<T>;
             return true;
         } else {
-            T* const made = new (std::nothrow) T(std::move(object));
+            T* const made = ::new (std::nothrow) T(std::move(object));
             return made != nullptr && store(allocated<T>{made});
         }
     }
-    /// Returns `data()`, or `get()`, of the object; null if it has neither.
+    /// Returns `data()` of the object; null if it has none.
     [[nodiscard]] void* data() const noexcept { return data_; }
 
    private:
@@ -51,14 +51,13 @@ class any_owner {
         explicit allocated(T* o) noexcept : object{o} {}
         allocated(allocated&& other) noexcept : object{std::exchange(other.object, nullptr)} {}
         allocated& operator=(allocated&&) = delete;
-        ~allocated() { delete object; }
+        ~allocated() { ::delete object; }
         [[nodiscard]] void* data() const { return address_of(*object); }
         T* object;
     };
     template <class T>
     [[nodiscard]] static void* address_of([[maybe_unused]] T const& object) {
-        if constexpr (requires { static_cast<void*>(object.data()); }) return object.data();
-        else if constexpr (requires { static_cast<void*>(object.get()); }) return object.get();
+        if constexpr (requires(void* p) { p = object.data(); }) return object.data();
         else return nullptr;
     }
     /// Moves the object to other storage and returns its `data()`, or, without other storage, destroys it.
