@@ -1,6 +1,7 @@
 // ferry: requirements of a back end that records the events of Arrow's C device interface and waits for them.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
