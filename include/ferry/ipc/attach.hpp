@@ -40,8 +40,10 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
                                                  handle_ref b = host_only,
                                                  std::source_location where = std::source_location::current());
 
-[[nodiscard]] inline managed_tensor attach(wire::descriptor const& from, handle_ref b,
-                                           std::source_location where = std::source_location::current()) {
+template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] managed_tensor attach(wire::descriptor const& from, BackEnd&& b,
+                                    std::source_location where = std::source_location::current()) {
     return ipc::attach(from, attach_options{}, b, where);
 }
 

@@ -129,6 +129,8 @@ struct has_handles {
 /// it.
 class handle_ref : public back_end_ref {
    public:
+    /// References `host_only`.
+    handle_ref() = default;
     /// References a back end.
     ///
     /// \param b  back end

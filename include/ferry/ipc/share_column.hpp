@@ -49,9 +49,9 @@ template <class Column>
     return detail::share_column(c, options, b, where);
 }
 
-template <class Column>
-    requires std::same_as<Column, column>
-[[nodiscard]] shared share(Column const& c, handle_ref b,
+template <class Column, class BackEnd>
+    requires(std::same_as<Column, column> && back_end<std::remove_reference_t<BackEnd>>)
+[[nodiscard]] shared share(Column const& c, BackEnd&& b,
                            std::source_location where = std::source_location::current()) {
     return ipc::share(c, share_options{}, b, where);
 }

@@ -14,6 +14,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <memory>  // std::addressof
 #include <type_traits>
 #include <utility>
 
@@ -120,13 +121,15 @@ class back_end_calls {
 /// throws. Without `mark` of the back end, nothing waits for queued work.
 class back_end_ref : public detail::back_end_calls {
    public:
+    /// References `host_only`.
+    constexpr back_end_ref() noexcept : back_end_ref{host_only} {}
     /// References a back end.
     ///
     /// \param b  back end
     template <class B>
         requires(!std::derived_from<std::remove_cvref_t<B>, back_end_ref> && back_end<std::remove_reference_t<B>>)
     constexpr back_end_ref(B&& b FERRY_LIFETIME_BOUND) noexcept
-        : back_end_calls{const_cast<void*>(static_cast<void const*>(&b)),
+        : back_end_calls{const_cast<void*>(static_cast<void const*>(std::addressof(b))),
                          detail::operations_of<std::remove_reference_t<B>>::table} {}
     // clang-format off
     template <class Other>

@@ -150,6 +150,9 @@ TEST_CASE("D24: an error comes out in one way, thrown or returned by the back en
             if (auto const got = ref.wait(on); !got) return got.error();
             return 0;
         });
+    int a[] = {1, 2}, b[] = {0, 0};
+    CHECK(ferry::copy(ints_at(b), ints_at(a), {}) == 8);  // bytes, by the host's back end
+    CHECK(b[1] == 2);
     struct throws : ferry::host_back_end {
         bool copy(ferry::copy_plan const&, void*, device, void const*, device, ferry::stream_token) const {
             throw ferry::error{ferry::errc::driver, "test", "no copy"};
