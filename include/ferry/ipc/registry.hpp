@@ -1,4 +1,5 @@
 // ferry: registry, which publishes tensors and columns under names, bounded in bytes.
+// length: the owner of a registry and its readers share the format.
 //
 // A registry is a directory `<name>.names`, in the directory of the topics, of files: a record of a topic each,
 // replaced atomically. The process that owns it has claimed its name.
@@ -33,10 +34,12 @@ struct registry_options {
     std::uint64_t most_bytes = std::numeric_limits<std::uint64_t>::max();
     /// Directory, and text for readers without ferry.
     topic_options names{};
+    /// Maximum number of allocations of the published memory, of which each uses a file descriptor.
+    std::size_t most_allocations = 512;
 };
 
-/// Publishes tensors and columns under names. The newest of a name wins. If they have too many bytes, those that no
-/// process reads are dropped, the least recently found first.
+/// Publishes tensors and columns under names. The newest of a name wins. If they have too many bytes or allocations,
+/// those that no process reads are dropped, the least recently found first.
 ///
 /// One process at a time owns a registry; its entries end with it, and readers keep what they have. Not thread-safe. In
 /// a forked child, calls fail and the destructor has no effect.
@@ -72,8 +75,9 @@ class registry {
     ///
     /// \param name   1 to 200 bytes
     /// \param share  an open share of memory that needs no files; owned on success. On failure the former entry stays.
-    /// \throws error  errc::busy: too many bytes, which are being read; errc::argument: not a name, memory that needs
-    ///                files, more than `most_bytes`, or a forked child; errc::out_of_memory
+    /// \throws error  errc::busy: too many bytes or allocations, which are being read; errc::argument: not a name,
+    ///                memory that needs files, more than `most_bytes` or `most_allocations`, or a forked child;
+    ///                errc::out_of_memory
     /// \throws std::bad_alloc
     void put(std::string_view name, shared&& share) {
         check_process();
@@ -84,13 +88,16 @@ class registry {
                              << ": the share is closed, or requires files: pass an open share in named segments");
         std::uint64_t bytes = 0;
         for (auto const& m : share.descriptor().memories) bytes += m.allocation + detail::page_bytes();
-        if (bytes > how_.most_bytes)
+        auto const count = share.descriptor().memories.size();
+        if (bytes > how_.most_bytes || count > how_.most_allocations)
             detail::fail(errc::argument, api,
-                         message{key.c_str()} << " has " << bytes << " bytes, and most_bytes is " << how_.most_bytes
-                                              << ": raise it");
+                         message{key.c_str()} << " has " << bytes << " bytes in " << std::uint64_t{count}
+                                              << " allocations, and most_bytes is " << how_.most_bytes
+                                              << ", most_allocations " << std::uint64_t{how_.most_allocations}
+                                              << ": raise the one that it exceeds");
         auto made = detail::describe(share.descriptor(), how_.names, generation_ + 1, api);
         made.record.generation = generation_ + 1;
-        auto const doomed = choose(key, bytes);
+        auto const doomed = choose(key, bytes, count);
         map fresh;
         auto& kept = fresh.emplace(key, published{{}, bytes}).first->second;
         write(key, made);
@@ -98,12 +105,9 @@ class registry {
         // Nothing fails from here on.
         ++generation_;
         for (auto const at : doomed) erase(at);
-        if (auto const former = entries_.find(key); former != entries_.end()) {
-            bytes_ -= former->second.bytes;
-            entries_.erase(former);
-        }
+        if (auto const former = entries_.find(key); former != entries_.end()) forget(former);
         entries_.merge(fresh);
-        bytes_ += bytes;
+        bytes_ += bytes, allocations_ += count;
     }
     /// Shares a tensor, an array or a column, and publishes it.
     /// \param name     1 to 200 bytes
@@ -136,6 +140,7 @@ class registry {
     struct published {
         ipc::shared share;
         std::uint64_t bytes;
+        [[nodiscard]] std::size_t count() const noexcept { return share.descriptor().memories.size(); }
     };
     using map = std::map<std::string, published, std::less<>>;
 
@@ -145,15 +150,24 @@ class registry {
     }
     void erase(map::iterator at) noexcept {
         ::unlinkat(directory_.get(), at->first.c_str(), 0);
-        bytes_ -= at->second.bytes;
+        forget(at);
+    }
+    void forget(map::iterator at) noexcept {
+        bytes_ -= at->second.bytes, allocations_ -= at->second.count();
         entries_.erase(at);  // closes the share: later attaches fail
     }
-    /// The entries to drop before `bytes` are added under a name.
-    [[nodiscard]] std::vector<map::iterator> choose(std::string const& key, std::uint64_t bytes) {
+    /// The entries to drop before `bytes` in `count` allocations are added under a name.
+    [[nodiscard]] std::vector<map::iterator> choose(std::string const& key, std::uint64_t bytes, std::size_t count) {
         auto const former = entries_.find(key);
-        std::uint64_t left = bytes_ - (former != entries_.end() ? former->second.bytes : 0);
+        std::uint64_t left = bytes_;
+        std::size_t left_count = allocations_;
+        auto const subtract = [&](published const& p) { left -= p.bytes, left_count -= p.count(); };
+        auto const fits = [&] {
+            return left <= how_.most_bytes - bytes && left_count <= how_.most_allocations - count;
+        };
+        if (former != entries_.end()) subtract(former->second);
         std::vector<map::iterator> doomed;
-        if (left <= how_.most_bytes - bytes) return doomed;
+        if (fits()) return doomed;
         std::vector<std::pair<std::int64_t, map::iterator>> order;
         for (auto at = entries_.begin(); at != entries_.end(); ++at) {
             struct stat facts = {};  // the time of the last find is that of the last access
@@ -163,15 +177,17 @@ class registry {
         }
         std::ranges::sort(order, {}, [](auto const& o) { return o.first; });
         for (auto const& [time, at] : order) {
-            if (left <= how_.most_bytes - bytes) break;
-            left -= at->second.bytes;
+            if (fits()) break;
+            subtract(at->second);
             doomed.push_back(at);
         }
-        if (left > how_.most_bytes - bytes)
+        if (!fits())
             detail::fail(errc::busy, api,
-                         message{key.c_str()} << " has " << bytes << " bytes, and other processes read " << left
-                                              << " of the " << how_.most_bytes
-                                              << " permitted: drop entries, or raise most_bytes");
+                         message{key.c_str()} << " has " << bytes << " bytes in " << std::uint64_t{count}
+                                              << " allocations, and other processes read " << left << " bytes in "
+                                              << std::uint64_t{left_count} << " of the " << how_.most_bytes << " and "
+                                              << std::uint64_t{how_.most_allocations}
+                                              << " permitted: drop entries, or raise most_bytes or most_allocations");
         return doomed;
     }
     void write(std::string const& key, detail::topic_slot const& s) {
@@ -200,6 +216,7 @@ class registry {
     unique_fd directory_{};
     map entries_{};
     std::uint64_t bytes_ = 0;
+    std::size_t allocations_ = 0;
     // Of the last entry. Begins at random, so that a reader tells the entries of two owners apart.
     std::uint64_t generation_ = detail::fresh_id(api, std::source_location::current()) >> 8;
     detail::process_mark process_ = detail::process_mark::here();

@@ -164,7 +164,7 @@ class subscriber {
             std::min<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), std::chrono::seconds{1});
         if (left <= std::chrono::nanoseconds{0}) return false;
         if (file_) bell_.wait(static_cast<std::uint32_t>(head_.latest), left);
-        else names_.wait(arrivals_, left);
+        else names_.wait(arrivals_, left, api);
         return true;
     }
     [[nodiscard]] bool is_newer() const noexcept { return file_ && slot() < head_.slots && head_.generation() > seen_; }

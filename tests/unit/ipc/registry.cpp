@@ -102,8 +102,25 @@ TEST_CASE("registry: beyond the bytes, entries that no process reads go, the lea
     CHECK(ipc::entries("results", here) == names{"a", "c", "d"});
     results.put("c", one_slot(6));  // replaced: nothing else has to go
     CHECK(ipc::entries("results", here) == names{"a", "c", "d"});
-    fails(errc::argument, [&] { results.put("wide", support::tensor({1 << 20})); }, {"wide", "raise it"});
+    fails(errc::argument, [&] { results.put("wide", support::tensor({1 << 20})); }, {"wide", "raise the one"});
     CHECK(results.size() == 3);
+}
+
+TEST_CASE("registry: beyond the allocations, of which each has a file descriptor, entries go as well") {
+    own_directory const here;
+    ipc::registry results{"results", {.names = here, .most_allocations = 3}};
+    auto const files = support::open_files();
+    for (int i = 0; i < 20; ++i) results.put("slot" + std::to_string(i), one_slot(1));
+    CHECK(results.size() == 3);
+    CHECK(support::open_files() == files + 3);
+    auto const listed = ipc::entries("results", here);
+    std::vector<std::optional<ferry::managed_tensor>> read;
+    for (auto const& name : listed) read.push_back(find(here, name));
+    fails(errc::busy, [&] { results.put("more", one_slot(1)); }, {"most_allocations"});
+    results.put(listed[0], one_slot(2));  // replaced: nothing else has to go
+    CHECK(results.size() == 3);
+    ipc::registry none{"none", {.names = here, .most_allocations = 0}};
+    fails(errc::argument, [&] { none.put("slot", one_slot(1)); }, {"most_allocations", "raise"});
 }
 
 TEST_CASE("registry: one process owns a registry, and the next removes the entries of a killed one") {

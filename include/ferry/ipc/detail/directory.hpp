@@ -131,7 +131,6 @@ class names_file {
         if (!file_ || ::fstat(file_.get(), &facts) != 0 ||
             (facts.st_size == 0 && ::pwrite(file_.get(), &zero, sizeof zero, 0) != sizeof zero))
             fail_system(api, ".names");
-        arrivals_ = {file_.get(), 0, api};
     }
     /// Claims a name until this object ends, and after it while a forked child has its file. \return  false: owned
     [[nodiscard]] bool claim(std::string_view file) const noexcept { return lock(file_.get(), F_WRLCK, byte_of(file)); }
@@ -142,15 +141,18 @@ class names_file {
     void announce() const noexcept {
         auto const now = static_cast<std::uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count());
         static_cast<void>(::pwrite(file_.get(), &now, sizeof now, 0));
-        arrivals_.wake();
+        try {
+            futex_word{file_.get(), 0, "ferry::ipc::publisher"}.wake();
+        } catch (...) {  // they look again after a second
+        }
     }
     [[nodiscard]] std::uint32_t arrivals() const noexcept {
         std::uint32_t word = 0;
         static_cast<void>(::pread(file_.get(), &word, sizeof word, 0));
         return word;
     }
-    void wait(std::uint32_t arrivals, std::chrono::nanoseconds limit) const noexcept {
-        arrivals_.wait(arrivals, limit);
+    void wait(std::uint32_t arrivals, std::chrono::nanoseconds limit, char const* api) const {
+        futex_word{file_.get(), 0, api}.wait(arrivals, limit);
     }
 
    private:
@@ -160,7 +162,6 @@ class names_file {
         return share_byte(hash);
     }
     unique_fd file_;
-    futex_word arrivals_;
 };
 
 }  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
