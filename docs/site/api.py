@@ -41,7 +41,7 @@ ENABLE_PREPROCESSING = YES
 MACRO_EXPANSION = YES
 EXPAND_ONLY_PREDEF = YES
 PREDEFINED = "FERRY_DELETED(x)== delete" "FERRY_DELETED_BOTH(...)=" "FERRY_DELETED_BRACED(...)=" "FERRY_DELETED_REQUEST(...)=" FERRY_COLD= FERRY_NOINLINE= FERRY_LIFETIME_BOUND= FERRY_HIDDEN= FERRY_ALWAYS_INLINE=inline FERRY_INLINE=inline __GNUC__=12 __cplusplus=202002L FERRY_HAS_EXCEPTIONS=1 {macros}
-INPUT_FILTER = "sed -E 's/::inline FERRY_ABI_NAMESPACE//'"
+INPUT_FILTER = "sed -E 's/FERRY_NAMESPACE/ferry/'"
 AUTOLINK_SUPPORT = NO
 BUILTIN_STL_SUPPORT = NO
 HAVE_DOT = NO
@@ -463,9 +463,9 @@ def without_try(entities, names):
 
 
 def without_param(entities):
-    """(function, parameter) of each parameter without \\param. Overloads without a comment share the comment of a neighbour."""
+    """(function, parameter) of each parameter without \\param; docs/errors.md describes `where`. Overloads without a comment share the comment of a neighbour."""
     commented = {member.name for e in entities for member in (e, *e.members) if member.text}
     for entity in (member for e in entities for member in (e, *e.members)):
         trivial = re.search(r"= (delete|default)$|\boperator ?(==|!=|<=>|=)", entity.declaration)
         if not trivial and (entity.text or entity.name not in commented):
-            yield from ((entity, parameter) for parameter in entity.bare_params)
+            yield from ((entity, parameter) for parameter in entity.bare_params if parameter != "where")

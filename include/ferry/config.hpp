@@ -205,7 +205,7 @@
 #endif
 
 #if defined(FERRY_SEPARATE_COMPILATION)
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 // Defined by <ferry/src.hpp>. Each translation unit references it, so that a link without the engines fails with this
 // name, whichever functions the program calls.
 extern FERRY_INLINE char const define_FERRY_SEPARATE_COMPILATION_in_every_translation_unit_and_link_ferry_compiled;
@@ -213,5 +213,5 @@ extern FERRY_INLINE char const define_FERRY_SEPARATE_COMPILATION_in_every_transl
 [[gnu::used]] FERRY_HIDDEN inline char const* const needs_engines =
     &define_FERRY_SEPARATE_COMPILATION_in_every_translation_unit_and_link_ferry_compiled;
 #endif
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 #endif

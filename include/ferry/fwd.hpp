@@ -6,7 +6,7 @@
 #include <cstdint>
 
 /// Exchange of tensors (DLPack 1.x) and columns (Arrow) between libraries, devices and processes.
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 enum class errc : int;
 class error;
@@ -62,4 +62,4 @@ struct request;
 template <class Array>
 struct array_traits;
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -39,8 +39,8 @@
 #endif
 #endif
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 char const define_FERRY_SEPARATE_COMPILATION_in_every_translation_unit_and_link_ferry_compiled = 0;
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -19,3 +19,5 @@
 #define FERRY_ABI_NAMESPACE v0
 #endif
 #endif
+// The namespace of ferry, as each header opens it. Tools that expand no macros take it for `ferry` (.ctags.d).
+#define FERRY_NAMESPACE ferry::inline FERRY_ABI_NAMESPACE

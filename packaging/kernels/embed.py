@@ -28,7 +28,7 @@ HEAD = """\
 #include <cstdint>
 
 // clang-format off
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {{
+namespace FERRY_NAMESPACE::cuda::detail {{
 """
 
 
@@ -67,7 +67,7 @@ def array(name, data):
 def header(nvcc):
     with tempfile.TemporaryDirectory() as folder:
         arrays = [array(f"pack_fatbin_{module}", fatbin(nvcc, module, folder)) for module in MODULES]
-    return HEAD.format(release=release(nvcc)) + "".join(arrays) + "\n}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail\n"
+    return HEAD.format(release=release(nvcc)) + "".join(arrays) + "\n}  // namespace FERRY_NAMESPACE::cuda::detail\n"
 
 
 def ptx_of(data):

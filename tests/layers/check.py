@@ -51,12 +51,27 @@ COMPILER_TEST = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(__GNUC__|__cla
 EXTENSION = re.compile(r"\bgnu::|\b__(builtin_\w+|attribute__|int128|extension__|asm__)\b")
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 INCLUDES = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"](.*)')
-NAMESPACE = re.compile(r"^\s*namespace ferry\b(?! *=)(.*)")
+NAMESPACE = re.compile(r"^\s*namespace ferry\b(?! *=)")
 # Headers that declare only names of namespaces `detail`, and are not yet in a folder `detail`.
 ONLY_DETAIL = {"column/to.hpp", "ipc/lock.hpp"}
 OPENS_NAMESPACE = re.compile(r"\bnamespace\b[^;={]*\{")
 NO_CODE = re.compile(r"""//.*|R"(\w*)\((?s:.*?)\)\1"|"(\\.|[^"\\])*"|\b'.|'(\\.|[^'\\])+'|^\s*#(?!\s*define FERRY).*""", re.MULTILINE)
 LONG, TOO_LONG = 150, 300
+# Why a header has more lines than that.
+REASONS = {
+    "column/detail/concat.ipp": "one function for each of Arrow's layouts",
+    "column/view.hpp": "each function that may fail throws, or returns a result",
+    "cuda/copier.hpp": "one short function for each method",
+    "cuda/ipc.hpp": "export and import of a handle belong together",
+    "ipc/detail/new_share.hpp": "the ways to find memory for a range depend on the same state",
+    "ipc/detail/open_group.hpp": "one call, whose ways to open a memory exclude each other",
+    "ipc/detail/segment.hpp": "one object, whose functions depend on its files",
+    "ipc/registry.hpp": "the owner of a registry and its readers share the format",
+    "python/detail/published.hpp": "their cache differs between builds of CPython with and without the GIL",
+    "python/import.hpp": "the imports through the exchange table, __dlpack__ and another protocol, and their order",
+    "tensor/typed_view.hpp": "one class",
+    "wire/json.hpp": "both directions of one format, and the parser of its text",
+}
 WIDE = 120  # columns, as .clang-format has it; messages are not broken
 
 
@@ -87,8 +102,8 @@ def may_include(includer, included):
 
 
 def check_line(path, line, portable):
-    if (match := NAMESPACE.match(line)) and not re.match(r"::inline FERRY_ABI_NAMESPACE\b", match[1]):
-        yield "opens ferry without its binary interface: write `namespace ferry::inline FERRY_ABI_NAMESPACE`"
+    if NAMESPACE.match(line):
+        yield "opens ferry without its binary interface: write `namespace FERRY_NAMESPACE`"
     if match := DEFINE.match(line):
         if not match[1].startswith(("FERRY_", ASKED_FOR_ALL.get(path, "FERRY_"))) and (path, match[1]) not in ASKED_FOR:
             yield f"defines {match[1]}: only FERRY_ macros"
@@ -113,14 +128,14 @@ def check_line(path, line, portable):
 
 
 def check_header(path, text):
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("// mutant: ")]
+    lines = text.splitlines()
     known = layer(path) in CORE + BACK_ENDS or path in BOTTOM or path in UMBRELLAS
     if not known:
         yield f"{path}: not in a folder that is a layer, and not an umbrella"
     if "#pragma once" not in lines:
         yield f"{path}: no #pragma once"
-    if len(lines) > TOO_LONG and not any("// length:" in line for line in lines[:5]):
-        yield f"{path}: {len(lines)} lines, and no `// length: why` in the first five"
+    if len(lines) > TOO_LONG and path not in REASONS and "// Generated" not in text:
+        yield f"{path}: {len(lines)} lines, and no reason among REASONS"
     for number, line in enumerate(lines, 1):
         if len(line) > WIDE and '"' not in line and "// clang-format off" not in lines[number - 2]:
             yield f"{path}:{number}: {len(line)} columns; {WIDE} are the most"
@@ -180,7 +195,7 @@ def check_tree(include):
         problems += check_header(path, text)
         found = [match[1] for match in map(INCLUDES.match, text.splitlines()) if match]
         graph[path] = [target.removeprefix("ferry/") for target in found if target.startswith("ferry/")]
-        if not graph[path] and path not in {"version.hpp", "config.hpp"} and "// length: generated" not in text:
+        if not graph[path] and path not in {"version.hpp", "config.hpp"} and "// Generated" not in text:
             problems.append(f"{path}: without <ferry/config.hpp>, which says first what compiler is too old")
         if "detail" not in path.split("/") and declares_public(text) == (path in ONLY_DETAIL):
             problems.append(f"{path}: " + ("remove it from ONLY_DETAIL" if path in ONLY_DETAIL else "declares only names of detail: move it to detail/"))
@@ -237,17 +252,17 @@ PLANTED = {
     "a foreign macro": ("base/a.hpp", "#define NOT_OURS 1", "only FERRY_"),
     "an extension": ("base/a.hpp", "[[gnu::cold]] void f();", "uses gnu::"),
     "a compiler test": ("base/a.hpp", "#if defined(__clang__)", "only config.hpp"),
-    "a name outside the binary interface": ("base/a.hpp", "namespace ferry {", "write `namespace ferry::inline FERRY_ABI_NAMESPACE`"),
-    "a layer outside of it": ("cuda/a.hpp", "namespace ferry::cuda {", "write `namespace ferry::inline FERRY_ABI_NAMESPACE`"),
-    "a fixed binary interface": ("base/a.hpp", "namespace ferry::inline v0::cuda {", "write `namespace ferry::inline FERRY_ABI_NAMESPACE`"),
+    "a name outside the binary interface": ("base/a.hpp", "namespace ferry {", "write `namespace FERRY_NAMESPACE`"),
+    "a layer outside of it": ("cuda/a.hpp", "namespace ferry::cuda {", "write `namespace FERRY_NAMESPACE`"),
+    "a fixed binary interface": ("base/a.hpp", "namespace ferry::inline v0::cuda {", "write `namespace FERRY_NAMESPACE`"),
     "an unknown folder": ("misc/a.hpp", "", "not in a folder"),
     "a missing header": ("base/a.hpp", "#include <ferry/base/none.hpp>", "does not exist"),
-    "a long header": ("base/a.hpp", "\n" * TOO_LONG, "lines, and no"),
+    "a long header": ("base/a.hpp", "\n" * TOO_LONG, "no reason among REASONS"),
     "a wide line": ("base/a.hpp", "// " + "x" * WIDE, "columns; "),
     "internals among public headers": (
-        "base/a.hpp", "namespace ferry::inline FERRY_ABI_NAMESPACE {\nnamespace detail {\nstruct a {};\n}\n}", "declares only names of detail"
+        "base/a.hpp", "namespace FERRY_NAMESPACE {\nnamespace detail {\nstruct a {};\n}\n}", "declares only names of detail"
     ),
-    "a folder's own detail": ("cuda/a.hpp", "namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {\nstruct a {};\n}", "only names of detail"),
+    "a folder's own detail": ("cuda/a.hpp", "namespace FERRY_NAMESPACE::cuda::detail {\nstruct a {};\n}", "only names of detail"),
     "an engine without a door": ("base/detail/a.ipp", "#include <ferry/config.hpp>", "an engine of []"),
     "an engine that is not compiled": ("base/detail/a.ipp", "#include <ferry/config.hpp>", "src.hpp: does not include the engine"),
     "a compiled header": ("src.hpp", "#include <ferry/base/a.hpp>", "although no engine"),
@@ -256,15 +271,15 @@ PLANTED = {
 ALLOWED = {
     "base/a.hpp": "#include <ferry/config.hpp>\n#include <atomic> // reference counts cross threads",
     "ipc/a.hpp": "#include <ferry/config.hpp>\n#include <unistd.h>",
-    "base/detail/b.hpp": "#include <ferry/config.hpp>\nnamespace ferry::inline FERRY_ABI_NAMESPACE::detail {\nusing namespace ferry::wire;",
-    "base/d.hpp": "#include <ferry/config.hpp>\nnamespace ferry::inline FERRY_ABI_NAMESPACE {\nnamespace detail {\nvoid f();\n}\nvoid g();\n}",
+    "base/detail/b.hpp": "#include <ferry/config.hpp>\nnamespace FERRY_NAMESPACE::detail {\nusing namespace ferry::wire;",
+    "base/d.hpp": "#include <ferry/config.hpp>\nnamespace FERRY_NAMESPACE {\nnamespace detail {\nvoid f();\n}\nvoid g();\n}",
     "base/c.hpp": "#include <ferry/config.hpp>\n#if FERRY_HAS_GNU\n[[gnu::cold]]\n#endif",
     "config.hpp": "#if defined(__GNUC__)\n#endif\n#define FERRY_X 1",
     "python/cuda_a.hpp": "#include <ferry/cuda/b.hpp>",
     "cuda/b.hpp": "#include <ferry/base/a.hpp>\n#include <memory>",
     "abi/dlpack.hpp": "#include <ferry/config.hpp>\n#include <dlpack/dlpack.h>",
     "python/api.hpp": "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <ferry/config.hpp>",
-    "tensor/long.hpp": "// length: a table\n#include <ferry/config.hpp>" + "\n" * TOO_LONG,
+    "cuda/detail/long.hpp": "// Generated\n" * TOO_LONG,
     "ferry.hpp": "#include <ferry/base/a.hpp>",
     "base/door.hpp": "#include <ferry/config.hpp>\n#include <ferry/base/detail/door.ipp>",
     "base/detail/door.ipp": "#include <ferry/base/door.hpp>",

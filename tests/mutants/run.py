@@ -6,14 +6,15 @@ usage: run.py NAME --work FOLDER (--apply | [--without] --compiler COMPILER @FLA
        run.py --gpu --apply [NAME...] --work FOLDER
        run.py --fake [NAME...] --work FOLDER --compiler COMPILER FLAG...
 
-Mutants are tables of the *.toml beside this file, one file a folder of include/ferry. `// mutant: NAME` marks the line that one
-changes: the line that the comment ends, or the next one where it stands alone. A mutant's keys:
-  what     the code that it removes
+Mutants are tables of the *.toml beside this file, one file a folder of include/ferry. A mutant's keys:
+  header   the header that it changes, below include/ferry
+  code     the text that it changes, which occurs once in the header; white space is ignored
+  after    a text that occurs once; then `code` is the first one behind it
+  what     what it removes
   why      the failure that a user would observe without this code
   test     sources below tests/, of which a test must fail (a list); linked with tests/support/*.cpp
-  swap     pairs of texts: the first, which occurs once in the marked line, is replaced by the second
-  with     replacement of the marked line; without `swap` and `with` the line is removed
-  lines    number of marked lines, beginning with that one (1)
+  swap     pairs of texts: the first, which occurs once in `code`, is replaced by the second
+  with     replacement of `code`; without `swap` and `with` it is removed
   gpu      true: only detected on a real device
   gpus     number of devices that its test needs (with gpu)
   seconds  time after which its test certainly hangs (with gpu)
@@ -21,8 +22,8 @@ changes: the line that the comment ends, or the next one where it stands alone. 
 
 Exits with 1 when the mutant survives, with 2 when the result is invalid: it does not apply or build, or its program ends without
 running its tests. --without does not change the headers, and the test must pass: otherwise all its mutants would seem killed.
---apply only writes FOLDER/include. --list prints `NAME toolkit|- TEST...` for each that needs no device. --check: each mutant has
-one marker, and each marker a mutant. --select prints the names of those without a device whose header, or one of whose tests,
+--apply only writes FOLDER/include. --list prints `NAME toolkit|- TEST...` for each that needs no device. --check: each mutant
+applies. --select prints the names of those without a device whose header, or one of whose tests,
 differs from a git revision: at most N (15, about two minutes on two cores), spread evenly over their sorted names.
 --gpu runs the mutants that need a CUDA device, on a machine with one: all of them unless some are named; builds the sources that a
 mutant changes with the compiler, its flags and nvcc (from PATH or CUDA_HOME), on all cores. A mutant that has not run after N
@@ -31,7 +32,6 @@ seconds counts as a failure. --fake runs those of them that a fake CUDA runtime 
 
 import argparse
 import concurrent.futures
-import functools
 import os
 import pathlib
 import re
@@ -43,7 +43,6 @@ import tomllib
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 INCLUDE = TESTS.parent / "include"
-MARKER = re.compile(r"[ \t]*// mutant: ([a-z0-9_]+(?:, [a-z0-9_]+)*)$")
 RUN_SECONDS = 60
 AT_ONCE = 6  # concurrent tests on one device: each mostly waits with closed streams
 SKIPPED = 77
@@ -60,51 +59,41 @@ def read_all():
     found = {}
     for path in sorted(TESTS.glob("mutants/*.toml")):
         for name, mutant in tomllib.loads(path.read_text(encoding="utf-8")).items():
-            missing = {"what", "why", "test"} - mutant.keys()
+            missing = {"header", "code", "what", "why", "test"} - mutant.keys()
             if missing or name in found:
                 sys.exit(f"{path.name}: {name}: " + (f"no {', '.join(sorted(missing))}" if missing else "there is one already"))
             found[name] = mutant
     return found
 
 
-def unmarked(text):
-    """The lines of a header without markers, and the numbers of those that are marked, by name."""
-    lines, marks = [], []
-    for line in text.split("\n"):
-        if marker := MARKER.search(line):
-            marks += [(name, len(lines)) for name in marker[1].split(", ")]
-            line = line[: marker.start()]
-            if not line:
-                continue
-        lines.append(line)
-    return lines, marks
+def find(wanted, text, begin=0):
+    """The places of a text in another one, whatever white space each has."""
+    return [m.span() for m in re.compile(r"\s*".join(map(re.escape, re.sub(r"\s+", "", wanted)))).finditer(text, begin)]
 
 
-@functools.cache
-def places():
-    """The places of the markers: (header, line) by name."""
-    found = {}
-    for path in sorted(INCLUDE.rglob("*.*p*")) + sorted(INCLUDE.rglob("*.cuh")):
-        for name, line in unmarked(path.read_text(encoding="utf-8"))[1]:
-            found.setdefault(name, []).append((path.relative_to(INCLUDE), line))
-    return found
+def find_once(name, wanted, text):
+    found = find(wanted, text)
+    if len(found) != 1:
+        shows_nothing(f"{name} no longer applies: {wanted!r} occurs {len(found)} times, not once")
+    return found[0]
 
 
 def mutate(name, mutant):
     """The header that a mutant changes, below include/, and its changed text."""
-    at = places().get(name, [])
-    if len(at) != 1:
-        shows_nothing(f"{name}: marked {len(at)} times, not once: `// mutant: {name}` belongs to the line that it changes")
-    header, first = at[0]
-    lines, _ = unmarked((INCLUDE / header).read_text(encoding="utf-8"))
-    last = first + mutant.get("lines", 1)
-    changed = mutant.get("with", "\n".join(lines[first:last]) if "swap" in mutant else "")
+    header = pathlib.Path("ferry", mutant["header"])
+    if not (INCLUDE / header).exists():
+        shows_nothing(f"{name} no longer applies: there is no {header}")
+    text = (INCLUDE / header).read_text(encoding="utf-8")
+    if "after" in mutant:
+        _, behind = find_once(name, mutant["after"], text)
+        begin, end = next(iter(find(mutant["code"], text, behind)), None) or find_once(name, mutant["code"], "")
+    else:
+        begin, end = find_once(name, mutant["code"], text)
+    changed = mutant.get("with", text[begin:end] if "swap" in mutant else "")
     for old, new in mutant.get("swap", []):
-        found = [m.span() for m in re.finditer(r"\s*".join(map(re.escape, re.sub(r"\s+", "", old))), changed)]
-        if len(found) != 1:
-            shows_nothing(f"{name} no longer applies: its line holds {old!r} {len(found)} times, not once")
-        changed = changed[: found[0][0]] + new + changed[found[0][1] :]
-    return header, "\n".join([*lines[:first], changed, *lines[last:]])
+        first, last = find_once(name, old, changed)
+        changed = changed[:first] + new + changed[last:]
+    return header, text[:begin] + changed + text[end:]
 
 
 def apply(name, mutant, work):
@@ -116,11 +105,9 @@ def apply(name, mutant, work):
     return target
 
 
-def check_markers(every):
+def check(every):
     for name, mutant in every.items():
         mutate(name, mutant)
-    if strange := places().keys() - every.keys():
-        shows_nothing(f"marked in a header, and in no file of mutants: {', '.join(sorted(strange))}")
     print(f"{len(every)} mutants")
 
 
@@ -307,7 +294,7 @@ def main():
     if unknown := set(arguments.mutant) - every.keys():
         sys.exit(f"no mutant {', '.join(sorted(unknown))}")
     if arguments.check:
-        return check_markers(every)
+        return check(every)
     if arguments.select:
         return select(every, arguments.select, arguments.most)
     if arguments.list:

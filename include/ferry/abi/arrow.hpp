@@ -101,11 +101,11 @@ struct ArrowDeviceArrayStream {
 #endif
 }
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::abi {
+namespace FERRY_NAMESPACE::abi {
 
 /// Bits of ArrowSchema::flags.
 namespace arrow_flag {
 inline constexpr std::int64_t dictionary_ordered = 1, nullable = 2, map_keys_sorted = 4;
 }  // namespace arrow_flag
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::abi
+}  // namespace FERRY_NAMESPACE::abi

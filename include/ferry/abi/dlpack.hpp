@@ -23,7 +23,7 @@
 #error "this DLPack header has another major version, expected 1: put a 1.x header first on the include path"
 #endif
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::abi {
+namespace FERRY_NAMESPACE::abi {
 
 /// Numbers of the device types (R34), including those that older headers lack.
 namespace device {
@@ -46,4 +46,4 @@ namespace flag {
 inline constexpr std::uint64_t read_only = 1, is_copied = 2, subbyte_padded = 4;
 }  // namespace flag
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::abi
+}  // namespace FERRY_NAMESPACE::abi

@@ -3,7 +3,7 @@
 
 #include <ferry/abi/dlpack.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::abi {
+namespace FERRY_NAMESPACE::abi {
 
 /// Header of the table; the same in all versions. Check `version.major` first; if it is too new, use `prev_api` (R70).
 struct exchange_api_header {
@@ -29,4 +29,4 @@ inline constexpr char const* exchange_api_attribute = "__dlpack_c_exchange_api__
 /// Attribute of DLPack 1.2, an int there; later producers provide the capsule under both names.
 inline constexpr char const* exchange_api_attribute_1_2 = "__c_dlpack_exchange_api__";
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::abi
+}  // namespace FERRY_NAMESPACE::abi

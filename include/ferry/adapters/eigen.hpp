@@ -16,7 +16,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Layout of a dense Eigen object: two dimensions, or one for compile-time vectors.
@@ -103,7 +103,6 @@ struct shaped_traits<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A,
 /// The map references the elements, which must outlive it. Negative strides are not supported. Does not synchronise.
 ///
 /// \param v      view
-/// \param where  source location for errors
 /// \return       map; of const elements when `T` is const
 /// \throws error  errc::strides for a negative stride (R28)
 template <class T>
@@ -121,4 +120,4 @@ template <class T>
     return map{v.data(), v.extent(0), v.extent(1), strides{v.stride(0), v.stride(1)}};
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

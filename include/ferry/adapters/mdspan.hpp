@@ -16,7 +16,7 @@
 #include <mdspan>
 #endif
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Layout of an mdspan with the default accessor, from its mapping. Copies of an mdspan share the elements.
@@ -58,4 +58,4 @@ template <class T, class Extents, class Layout>
 struct shaped_traits<std::mdspan<T, Extents, Layout>> : detail::mdspan_layout<std::mdspan<T, Extents, Layout>> {};
 #endif
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -11,7 +11,7 @@
 
 #include <cuda/std/mdspan>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace mdspan_family {
 
 /// Selects cuda::std::mdspan: `ferry::to_mdspan<ferry::mdspan_family::cccl>(v)`.
@@ -25,4 +25,4 @@ template <class T, class Extents, class Layout>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout>>
     : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout>> {};
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

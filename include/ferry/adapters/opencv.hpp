@@ -15,7 +15,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Releases an imported tensor when the last cv::Mat that shares it is destroyed. Does not support allocation.
@@ -212,4 +212,4 @@ struct shaped_traits<cv::Mat> {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

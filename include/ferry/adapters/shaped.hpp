@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Describes the arrays of a library. The adapter headers specialise it.
 ///
@@ -73,7 +73,6 @@ class shaped {
     ///
     /// \param owner    container
     /// \param extents  shape, as integers of any type; must have as many elements as the container
-    /// \param where    source location for errors
     /// \throws error  errc::shape when an extent is negative, or the product of the extents is not the size of the
     ///                container
     shaped(Owner owner, inplace_dims<shaped_traits<Owner>::max_rank> extents,
@@ -175,7 +174,7 @@ struct adoption_of_shaped<Owner> {
     static shaped<Owner> adopt(managed_tensor m, stream_token ready)
         requires shaped_adopts_with_stream<Owner>
     {
-        return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m), ready)};  // mutant: r43_shaped_adopt
+        return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m), ready)};
     }
 };
 
@@ -208,4 +207,4 @@ struct array_traits<shaped<Owner>> : detail::ownership_of_shaped<Owner>,
                                      detail::adoption_of_shaped<Owner>,
                                      detail::allocation_of_shaped<Owner> {};
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

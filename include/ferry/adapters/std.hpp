@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>  // adapted
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Element type and extents of nested arrays.
@@ -109,4 +109,4 @@ struct shaped_traits<std::span<T, N>> : detail::flat_layout<std::span<T, N>> {
     static T* data(std::span<T, N> const& s) noexcept { return s.data(); }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>  // strides for from_blob
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// A PyTorch scalar type and the corresponding DLPack data type.
@@ -254,4 +254,4 @@ struct array_traits<at::Tensor> {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

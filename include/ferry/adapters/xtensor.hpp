@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <vector>  // shape and strides for xt::adapt
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 static_assert(sizeof(std::size_t) == sizeof(std::int64_t) && sizeof(std::ptrdiff_t) == sizeof(std::int64_t));
@@ -70,4 +70,4 @@ template <class T, int Rank>
     return xt::adapt(v.data(), static_cast<std::size_t>(v.size()), xt::no_ownership(), shape, strides);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -20,7 +20,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Returns the device of an array. The id of memory without ids is -1 by convention, and 0 here.
@@ -59,7 +59,6 @@ namespace detail {
 ///
 /// \param array   array; moved from on success
 /// \param schema  its type; released on success
-/// \param where   source location of the caller
 /// \throws error  errc::no_backend: not in host memory;  as from_arrow of an ArrowArray
 [[nodiscard]] inline column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema,
                                        std::source_location where = std::source_location::current()) {
@@ -91,7 +90,6 @@ namespace detail {
 /// \param schema  its type; released on success, unchanged on failure
 /// \param b       back end that waits for the event
 /// \param on      stream that reads the column
-/// \param where   source location of the caller
 /// \throws error  errc::device: an unknown device type or id;  no_backend: the back end does not reach the device;
 ///                stream: a null stream, or one of another device;  an error of the back end;  as from_arrow of an
 ///                ArrowArray
@@ -106,7 +104,7 @@ namespace detail {
     static_cast<void>(detail::check_stream(on, place, {api, where}));
     auto tree = detail::read_arrow(&array->array, schema, place, api, where);
     if (array->sync_event != nullptr && place.type != device_type::cpu && !on.is_no_sync())
-        b.wait_for_event(array->sync_event, place, on.on_device(place));  // mutant: arrow_import_wait
+        b.wait_for_event(array->sync_event, place, on.on_device(place));
     auto made = detail::take_arrow(std::move(tree), &array->array);
     detail::release_schema(schema);
     return made;
@@ -128,7 +126,6 @@ column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&&, stream_token = {})
 /// \param out       array to write; unchanged on failure
 /// \param b         back end that records the event
 /// \param ready_on  stream whose queued work writes the column, if any
-/// \param where     source location of the caller
 /// \throws error           errc::argument: `out` is null;  device: children on different devices;  no_backend: the back
 ///                         end does not reach the device;  stream: a null stream, or one of another device;  an error
 ///                         of the back end
@@ -149,10 +146,9 @@ inline void to_arrow(column const& c, ArrowDeviceArray* out, arrow_events_ref b,
         std::shared_ptr<void const> owner;
         detail::any_owner ready;
     };
-    // mutant: arrow_export_event
     auto both = std::make_shared<kept>(kept{c.owner(), b.record_event(place, ready_on.on_device(place))});
     auto* const ready = both->ready.data();
-    *out = detail::make_device_array(c.view(), std::move(both), ready, {api, where});  // mutant: arrow_event_owner
+    *out = detail::make_device_array(c.view(), std::move(both), ready, {api, where});
 }
 template <class BackEnd>
     requires(back_end<std::remove_reference_t<BackEnd>> && !detail::reaches_arrow_events<BackEnd>)
@@ -164,7 +160,6 @@ void to_arrow(column const&, ArrowDeviceArray*, BackEnd&&, stream_token = {}) FE
 ///
 /// \param c      column; the array shares its memory
 /// \param out    array to write; unchanged on failure
-/// \param where  source location of the caller
 /// \throws error           errc::argument: `out` is null;  device: children on different devices
 /// \throws std::bad_alloc  when an allocation fails
 inline void to_arrow(column const& c, ArrowDeviceArray* out,
@@ -175,4 +170,4 @@ inline void to_arrow(column const& c, ArrowDeviceArray* out,
     *out = detail::make_device_array(c.view(), c.owner(), nullptr, {"ferry::to_arrow", where});
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

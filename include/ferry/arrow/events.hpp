@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A movable object that owns an event. `get()` returns the pointer for `ArrowDeviceArray::sync_event`, for CUDA a
 /// cudaEvent_t*, which is valid until the object is destroyed. It may be destroyed on any thread.
@@ -95,4 +95,4 @@ class arrow_events_ref : public detail::arrow_event_calls {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

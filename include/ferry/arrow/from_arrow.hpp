@@ -9,7 +9,7 @@
 #include <memory>  // the tree is shared
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// The tree of an import, whose buffers the foreign array keeps alive.
@@ -38,14 +38,13 @@ FERRY_INLINE void release_schema(ArrowSchema* schema) noexcept;
 ///
 /// \param array   array; moved from on success, unchanged on failure
 /// \param schema  its type; released on success, unchanged on failure
-/// \param where   source location of the caller
 /// \throws error           errc::bad_column: an invalid array or schema; the message has the path of the node;
 ///                         argument: a null pointer
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] FERRY_INLINE column from_arrow(ArrowArray* array, ArrowSchema* schema,
                                              std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/arrow/detail/from_arrow.ipp>

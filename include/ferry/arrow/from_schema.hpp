@@ -7,19 +7,18 @@
 
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Returns an empty column with the type, names, flags and metadata of a schema, which are copied.
 ///
 /// \param schema  schema; neither changed nor released
-/// \param where   source location of the caller
 /// \throws error           errc::bad_column: an invalid schema; the message has the path of the node;  argument: a null
 ///                         pointer
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] FERRY_INLINE column from_arrow_schema(ArrowSchema const* schema,
                                                     std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/arrow/detail/from_schema.ipp>

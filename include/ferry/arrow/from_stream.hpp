@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>  // the chunks
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// The error of a stream, with the whole text of the stream, such as the traceback of a Python producer. The middle of
 /// a text of more than 16 KiB is omitted. Copies do not throw.
@@ -23,7 +23,6 @@ class FERRY_VISIBLE arrow_stream_error : public error {
     /// \param api          public function that reports the error; static storage
     /// \param text         error code of the stream, as text
     /// \param stream_text  text of get_last_error; trailing line ends are removed
-    /// \param where        source location of the caller
     /// \throws std::bad_alloc  when an allocation fails
     FERRY_INLINE arrow_stream_error(errc code, char const* api, message const& text, std::string_view stream_text,
                                     std::source_location where);
@@ -40,7 +39,6 @@ class arrow_reader {
     /// Reads the schema of the stream.
     ///
     /// \param stream  stream; moved from on success, not released on failure
-    /// \param where   source location of the caller
     /// \throws arrow_stream_error  an error of the stream, as `next`
     /// \throws error               errc::bad_column: an invalid schema;  argument: a null or released stream, or a null
     ///                             callback
@@ -54,7 +52,6 @@ class arrow_reader {
     [[nodiscard]] column const& type() const noexcept { return type_; }
     /// Reads the next chunk. Blocks until the producer returns it.
     ///
-    /// \param where  source location of the caller
     /// \return       the chunk; nothing at the end of the stream
     /// \throws arrow_stream_error  an error of the stream: errc::argument for EINVAL, out_of_memory for ENOMEM, driver
     ///                             for other codes
@@ -71,7 +68,6 @@ class arrow_reader {
 /// Returns a reader of a stream of columns in host memory.
 ///
 /// \param stream  stream; moved from on success, not released on failure
-/// \param where   source location of the caller
 /// \throws error, std::bad_alloc  as the constructor of arrow_reader
 [[nodiscard]] inline arrow_reader from_arrow_stream(ArrowArrayStream* stream,
                                                     std::source_location where = std::source_location::current()) {
@@ -81,12 +77,11 @@ class arrow_reader {
 /// Reads all remaining chunks.
 ///
 /// \param reader  reader; at the end on success
-/// \param where   source location of the caller
 /// \throws error, std::bad_alloc  as arrow_reader::next; the chunks that were read are released
 [[nodiscard]] FERRY_INLINE std::vector<column> read_all(arrow_reader& reader,
                                                         std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/arrow/detail/from_stream.ipp>

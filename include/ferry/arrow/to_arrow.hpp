@@ -9,7 +9,7 @@
 #include <memory>  // shared ownership of the buffers
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Exports a column; `may_read`: the host may read the validity.
@@ -28,7 +28,6 @@ namespace detail {
 ///
 /// \param c      column; the array shares its memory
 /// \param out    array to write; unchanged on failure
-/// \param where  source location of the caller
 /// \throws error           errc::not_accessible: the host cannot read the memory, which needs an ArrowDeviceArray;
 ///                         argument: `out` is null
 /// \throws std::bad_alloc  when an allocation fails
@@ -40,13 +39,12 @@ FERRY_INLINE void to_arrow(column const& c, ArrowArray* out,
 ///
 /// \param c      column; only its type is read
 /// \param out    schema to write; unchanged on failure
-/// \param where  source location of the caller
 /// \throws error           errc::argument: `out` is null
 /// \throws std::bad_alloc  when an allocation fails
 FERRY_INLINE void to_arrow_schema(column_view c, ArrowSchema* out,
                                   std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/arrow/detail/to_arrow.ipp>

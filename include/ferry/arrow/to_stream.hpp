@@ -8,7 +8,7 @@
 #include <source_location>
 #include <vector>  // the chunks
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 /// Exports chunks of one type, or none, as an ArrowArrayStream without a copy. The stream owns a chunk until the
 /// consumer reads it. A field is nullable in the schema if it is in a chunk.
 ///
@@ -17,7 +17,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 /// \param chunks  columns in host memory
 /// \param type    column of the type of the chunks; only its type is used
 /// \param out     stream to write; unchanged on failure
-/// \param where   source location of the caller
 /// \throws error           errc::argument: a chunk of another type, or `out` is null;  not_accessible: the host cannot
 ///                         read a chunk
 /// \throws std::bad_alloc  when an allocation fails
@@ -28,13 +27,12 @@ FERRY_INLINE void to_arrow_stream(std::vector<column> chunks, column const& type
 ///
 /// \param chunks  columns in host memory
 /// \param out     stream to write; unchanged on failure
-/// \param where   source location of the caller
 /// \throws error           errc::argument: no chunks;  as the overload with a type
 /// \throws std::bad_alloc  when an allocation fails
 FERRY_INLINE void to_arrow_stream(std::vector<column> chunks, ArrowArrayStream* out,
                                   std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/arrow/detail/to_stream.ipp>

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #if FERRY_HAS_EXCEPTIONS
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Calls a function and converts any exception to an error code and a message. Use it in functions that C code calls,
 /// because exceptions must not propagate through C code. Does not allocate.
@@ -46,5 +46,5 @@ bool catch_into(errc& code, message& text, F&& f) noexcept {
     return false;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 #endif

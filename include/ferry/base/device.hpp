@@ -6,7 +6,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Device types, with the values of `DLDeviceType` (R34). The values above 18 are not yet in a released
 /// DLPack header.
@@ -166,4 +166,4 @@ inline constexpr device cpu{device_type::cpu, 0};
     return "unknown";
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

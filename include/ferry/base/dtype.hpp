@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Type codes, with the values of `DLDataTypeCode` (R16). `bcomplex` is not yet in a released DLPack header.
 enum class type_code : std::uint8_t {
@@ -291,4 +291,4 @@ inline constexpr data_type dtype_of = detail::dtype_of_element<std::remove_cv_t<
 template <class T>
 concept packed_type = element<T> && is_packed(dtype_of<T>);
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

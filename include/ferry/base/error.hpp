@@ -10,7 +10,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Error codes. Programs should compare the code; the text of an error is for users and may change.
 enum class errc : int {
@@ -189,7 +189,6 @@ class FERRY_VISIBLE error : public std::exception {
     /// \param code   error code
     /// \param api    name of the public function that reports the error; static storage; null means empty
     /// \param text   description of the error, with the fix
-    /// \param where  source location of the caller
     FERRY_COLD error(errc code, char const* api, message const& text,
                      std::source_location where = std::source_location::current()) noexcept
         : error{code, api, text.c_str(), where} {}
@@ -198,7 +197,6 @@ class FERRY_VISIBLE error : public std::exception {
     /// \param code   error code
     /// \param api    name of the public function that reports the error; static storage; null means empty
     /// \param text   description of the error, with the fix; null means empty
-    /// \param where  source location of the caller
     FERRY_COLD error(errc code, char const* api, char const* text,
                      std::source_location where = std::source_location::current()) noexcept
         : code_{code}, api_{api != nullptr ? api : ""}, where_{where} {
@@ -246,8 +244,6 @@ class FERRY_VISIBLE error : public std::exception {
 struct call_site {
     std::source_location location;
     /// Converts a source location.
-    ///
-    /// \param where  source location of the caller
     constexpr call_site(std::source_location where) noexcept : location{where} {}
 };
 
@@ -261,4 +257,4 @@ namespace detail {
 
 }  // namespace detail
 #endif
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

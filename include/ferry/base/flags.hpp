@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Flag bits of a tensor, set by its producer. Exports write 0 to unknown bits; imports ignore them (R14).
 enum class flags : std::uint64_t {
@@ -72,4 +72,4 @@ constexpr flags& operator&=(flags& a, flags b) noexcept { return a = a & b; }
     return set & (flags::read_only | flags::is_copied | flags::subbyte_padded);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -13,7 +13,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// A contiguous container of integers of any type, or the extents of an mdspan. Iterators are not required.
@@ -63,7 +63,6 @@ class inplace_dims {
     /// Constructs a list of the values of an array.
     ///
     /// \param values  array; only read during the call
-    /// \param where   source location for errors
     /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32). Without exceptions, such a
     ///                value becomes the minimum of std::int64_t, which exports reject.
     template <detail::extent_integer Int, std::size_t N>
@@ -77,7 +76,6 @@ class inplace_dims {
     ///
     /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view, or the extents
     ///                of any mdspan; only read during the call
-    /// \param where   source location for errors
     /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when the data pointer of a non-empty list
     ///                is null (R25); errc::overflow when a value exceeds the maximum of std::int64_t (R32)
 #if FERRY_HAS_EXCEPTIONS
@@ -89,7 +87,6 @@ class inplace_dims {
     /// Constructs a list like the constructor, but returns errors instead of throwing them.
     ///
     /// \param values  container of integers, or extents of an mdspan; only read during the call
-    /// \param where   source location for errors
     /// \return        list, or the error that the constructor throws
     template <detail::dimension_list List>
     [[nodiscard]] static result<inplace_dims> try_make(
@@ -198,7 +195,6 @@ template <int MaxRank>
 ///
 /// \param bytes       strides in bytes
 /// \param item_bytes  size of an element in bytes
-/// \param where       source location for errors
 /// \return            strides in elements; `try_element_strides` returns the strides or the error
 /// \throws error  errc::strides when a stride is not a multiple of the element size, which DLPack cannot express (R30),
 ///                or the element size is 0
@@ -216,4 +212,4 @@ template <int MaxRank>
         "ferry::element_strides", where, [&](detail::reporter r) { return detail::element_strides(bytes, item_bytes, r); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

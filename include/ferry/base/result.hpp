@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// The result of a `try_` function: a value, or the error that the function without `try_` throws.
 ///
@@ -179,4 +179,4 @@ template <class R, class T>
 concept yields = std::same_as<value_of<R>, T>;
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// A type of extents and strides: an integer of at most 64 bits, but not bool or a character type. Includes signed char
@@ -245,7 +245,7 @@ inline constexpr int dynamic_rank = -1;
 ///               number does not fit in std::int64_t (R32)
 [[nodiscard]] constexpr bool element_count(shape_view shape, std::int64_t& out) noexcept {
     std::int64_t count = 1, signs = shape.rank();
-    bool fits = detail::has_extents(shape), empty = false;  // mutant: r25_extents
+    bool fits = detail::has_extents(shape), empty = false;
     for (auto const extent : shape) {
         signs |= extent;
         empty = empty || extent == 0;
@@ -289,10 +289,10 @@ constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcep
                                                 std::int64_t* out) noexcept {
     if (item_bytes <= 0) return bytes.rank() == 0;
     for (int i = 0; i < bytes.rank(); ++i) {
-        if (bytes[i] % item_bytes != 0) return false;  // mutant: r30_multiple
+        if (bytes[i] % item_bytes != 0) return false;
         out[i] = bytes[i] / item_bytes;
     }
     return true;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -13,7 +13,7 @@
 struct CUstream_st;
 struct ihipStream_t;
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Identifies the stream of an exchange (R43–R46): no stream, no synchronisation, the legacy default stream, the
 /// per-thread default stream, or a stream handle. The last three belong to a family of devices: CUDA, ROCm, or another
@@ -197,7 +197,7 @@ class stream_token {
     /// \return   token of the same stream
     [[nodiscard]] constexpr stream_token bound_to(device d) const noexcept {
         auto copy = *this;
-        if (!names_stream() || has_device_ || ignores_id(d.type)) return copy;  // mutant: r44_said_device
+        if (!names_stream() || has_device_ || ignores_id(d.type)) return copy;
         copy.device_id_ = d.id;
         copy.has_device_ = true;
         return copy;
@@ -276,4 +276,4 @@ class stream_token {
 /// The token for data without pending work. Every stream and the host may use such data immediately.
 inline constexpr stream_token already_ready = stream_token::no_sync();
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

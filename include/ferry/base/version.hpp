@@ -6,7 +6,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A DLPack version. Major versions differ in ABI (R2); minor versions of one major version have the same ABI (R3).
 struct version {
@@ -27,4 +27,4 @@ struct version {
 inline constexpr version version::current{1, 3};
 inline constexpr version version::legacy{0, 0};
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A non-owning view of bits. If the data is null, all bits are 1: a validity without nulls.
 class bitmap_view {
@@ -43,4 +43,4 @@ class bitmap_view {
 /// \param bits  number of bits
 [[nodiscard]] constexpr std::int64_t bitmap_bytes(std::int64_t bits) noexcept { return bits / 8 + (bits % 8 != 0); }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

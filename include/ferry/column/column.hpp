@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 struct column_access;
 struct column_tree;
@@ -52,7 +52,6 @@ class column : public column_interface<column> {
     /// Returns the items as a range of std::optional<T>, which keeps the memory alive; see column_values.
     ///
     /// \tparam T  type of the items
-    /// \param where  source location of the caller
     /// \return       items; `try_values` returns the items or the error
     /// \throws error  errc::dtype: items of another type;  not_accessible: the host cannot read the memory
 #if FERRY_HAS_EXCEPTIONS
@@ -84,7 +83,6 @@ class column : public column_interface<column> {
     /// \param place  device, whose memory the back end allocates, or memory space
     /// \param b      back end that allocates, copies and waits
     /// \param on     stream on which the column is ready
-    /// \param where  source location of the caller
     /// \return       the column; on failure everything is released. `try_to` returns the column or the error
     /// \throws error           errc::no_backend: the back end does not reach a device;  stream: a null stream, or one
     ///                         of another device;  bad_column: invalid offsets or lengths, with the path of the
@@ -192,7 +190,6 @@ class parts_source {
 /// \param parts  description of the column
 /// \param owner  owner of the buffers; released with the last column, or on failure
 /// \param on     device of the buffers
-/// \param where  source location of the caller
 /// \return       column; `try_make_column` returns the column or the error
 /// \throws error           errc::bad_column: invalid parts; the message has the path of the node
 /// \throws std::bad_alloc  when an allocation fails
@@ -205,7 +202,7 @@ class parts_source {
                                                           device on = cpu,
                                                           std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/column/detail/column.ipp>

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>  // one entry for each chunk
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Allocates memory of any space: returns the owner, and the address in `data`.
@@ -54,7 +54,6 @@ template <memory_space Space>
 ///
 /// \param c      column
 /// \param space  memory space that the host can write
-/// \param where  source location of the caller
 /// \return       copy; `try_compact` returns the copy or the error
 /// \throws error           errc::bad_column: invalid values; the message has the path of the node;  not_accessible: the
 ///                         host cannot read the column;  overflow: a size that cannot be represented;  device: the host
@@ -82,7 +81,6 @@ template <memory_space Space = host_space>
 ///
 /// \param chunks  columns of one type in host memory
 /// \param space   memory space that the host can write
-/// \param where   source location of the caller
 /// \return        column; `try_concat` returns the column or the error
 /// \throws error           errc::argument: no chunk, or chunks of different types;  overflow: offsets or run ends
 /// exceed
@@ -105,7 +103,7 @@ template <memory_space Space = host_space>
                                    [&](detail::reporter) { return concat(chunks, std::move(space), where); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/column/detail/concat.ipp>

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// The tensors of a column. Each of them owns its memory.
 struct column_tensors {
@@ -43,7 +43,6 @@ namespace detail {
 /// \param c      column; the tensors share its memory
 /// \param b      back end that copies bits of device memory
 /// \param on     stream on which the column is ready
-/// \param where  source location of the caller
 /// \return       tensors; `try_to_dlpack` returns the tensors or the error
 /// \throws error           errc::dtype: strings, decimals, intervals with days, dictionaries and nested columns;
 ///                         stream: a null stream, or one of another device;  no_backend: the back end does not reach
@@ -71,7 +70,6 @@ template <class Column>
 /// \param c      column; the tensor shares its memory
 /// \param b      back end that copies bits of device memory
 /// \param on     stream on which the column is ready
-/// \param where  source location of the caller
 /// \return       tensor; `try_to_tensor` returns the tensor or the error
 /// \throws error           errc::dtype: the column has nulls;  as to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
@@ -96,7 +94,7 @@ FERRY_DELETED_BRACED(to_dlpack, try_to_dlpack, (Column&&, detail::wrong_request,
     template <class Column, class... Rest> requires std::same_as<std::remove_cvref_t<Column>, column>);
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/column/detail/dlpack.ipp>

@@ -11,7 +11,7 @@
 #include <source_location>
 #include <string_view>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Returns Arrow's format of a data type; empty if there is none.
@@ -33,7 +33,6 @@ namespace detail {
 /// \param validity  bool or uint8, 0 for nulls; owned by the column, or released on failure
 /// \param b         back end that copies
 /// \param on        stream on which both tensors are ready; without one no work may be pending
-/// \param where     source location of the caller
 /// \return          column; `try_from_tensors` returns the column or the error
 /// \throws error           errc::consumed: an empty tensor;  rank: not one dimension;  dtype: complex numbers,
 ///                         bfloat16, floats of 8 bits or less, or a validity of another type;  shape, device: of the
@@ -49,7 +48,7 @@ namespace detail {
     managed_tensor data, std::optional<managed_tensor> validity = {}, back_end_ref b = host_only, stream_token on = {},
     std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/column/detail/from_tensors.ipp>

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// The content of a buffer of a column.
 enum class buffer_kind : std::uint8_t {
@@ -140,4 +140,4 @@ struct column_layout {
     return true;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Implements make_struct; `parts` has the name, flags and metadata of the struct. Returns an empty column on failure.
@@ -25,7 +25,6 @@ namespace detail {
 ///
 /// \param children  columns of one length, with their names
 /// \param name      name of the struct
-/// \param where     source location of the caller
 /// \return          column; `try_make_struct` returns the column or the error
 /// \throws error           errc::bad_column: children of different lengths; the message has the path of the child
 /// \throws std::bad_alloc  when an allocation fails
@@ -36,7 +35,7 @@ namespace detail {
 [[nodiscard]] FERRY_INLINE result<column> try_make_struct(std::span<column const> children, std::string_view name = {},
                                                           std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/column/detail/make_struct.ipp>

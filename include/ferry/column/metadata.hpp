@@ -14,7 +14,7 @@
 #include <string>  // result of the builder
 #include <string_view>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A key-value pair. Keys may repeat; values are bytes.
 struct metadata_entry {
@@ -102,7 +102,6 @@ class metadata_view {
     /// Validates the bytes.
     ///
     /// \param bytes  binary form; empty for no pairs. Bytes after the last pair are ignored
-    /// \param where  source location of the caller
     /// \return       `try_make`: view, or the error
     /// \throws error  errc::bad_column: invalid sizes
 #if FERRY_HAS_EXCEPTIONS
@@ -150,7 +149,6 @@ class metadata_builder {
     ///
     /// \param key    key
     /// \param value  value
-    /// \param where  source location of the caller
     /// \return       this object; `try_add` returns success or the error
     /// \throws error           errc::overflow: a size or the number of pairs exceeds int32
     /// \throws std::bad_alloc  when an allocation fails; no pair was added
@@ -201,4 +199,4 @@ class metadata_builder {
     std::int32_t pairs_ = 0;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -11,7 +11,7 @@
 
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Moves a column into memory that the back end `memory` allocates. The children of a struct, which are on different
@@ -32,7 +32,7 @@ struct column_move {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/column/detail/to.ipp>

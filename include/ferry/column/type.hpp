@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Arrow's data types, without their parameters. A dictionary-encoded column has the type of its indices.
 enum class type_id : std::uint8_t {
@@ -269,4 +269,4 @@ struct month_day_nano {
     friend constexpr bool operator==(month_day_nano const&, month_day_nano const&) = default;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

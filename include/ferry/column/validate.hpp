@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// The extent of a validation.
 enum class validation : std::uint8_t {
@@ -24,7 +24,6 @@ enum class validation : std::uint8_t {
 ///
 /// \param c      column
 /// \param how    extent of the validation; full requires host memory
-/// \param where  source location of the caller
 /// \return       `try_validate`: success, or the error
 /// \throws error  errc::bad_column: invalid; the message has the path of the node;  not_accessible: the host cannot
 ///                read the values
@@ -35,7 +34,7 @@ FERRY_INLINE void validate(column_view c, validation how = validation::structure
 [[nodiscard]] FERRY_INLINE result<> try_validate(column_view c, validation how = validation::structure,
                                                  std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/column/detail/validate.ipp>

@@ -16,7 +16,7 @@
 #include <span>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A C++ type of column items: `bool`; integers and floats, also for dates, times, durations and months; a type with a
 /// dtype_of of the same width, such as a half; `decimal<Bits>`, `day_time`, `month_day_nano`; `std::string_view` for
@@ -52,7 +52,6 @@ class column_values {
 
     /// \param c      column
     /// \param owner  object that keeps the column alive, or null
-    /// \param where  source location of the caller
     /// \return       `try_make`: items, or the error
     /// \throws error  errc::dtype: items of another type, which the message names;  not_accessible: the host cannot
     ///                read the memory
@@ -83,7 +82,6 @@ class column_values {
     /// Returns an item.
     ///
     /// \param i      index
-    /// \param where  source location of the caller
     /// \return       item; `try_at` returns the item or the error
     /// \throws error  errc::out_of_range: not in [0, size());  as operator[]
 #if FERRY_HAS_EXCEPTIONS
@@ -99,7 +97,6 @@ class column_values {
 
     /// Returns the items of a column of fixed width without nulls as a span over its memory.
     ///
-    /// \param where  source location of the caller
     /// \return       span; `try_span` returns the span or the error
     /// \throws error  errc::argument: nulls or a dictionary;  alignment: the memory is not aligned for a T
 #if FERRY_HAS_EXCEPTIONS
@@ -203,4 +200,4 @@ auto column_view::try_values(std::source_location where) const {
     return column_values<T>::try_make(*this, {}, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

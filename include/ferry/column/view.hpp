@@ -1,5 +1,4 @@
 // ferry: a view of a column: one node of a tree of buffers, or a slice of it.
-// length: each function that may fail throws, or returns a result.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
@@ -19,7 +18,7 @@
 #include <span>
 #include <string_view>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 class column_view;
 
@@ -78,7 +77,6 @@ class column_interface {
     /// Returns the number of null items or, for a dictionary-encoded column, of null indices. Unions and run-end
     /// encoded columns have no validity and return 0. An unknown count is computed, and stored if this is not a slice.
     ///
-    /// \param where  source location of the caller
     /// \return       number of nulls; `try_null_count` returns the number or the error
     /// \throws error  errc::not_accessible: the count is unknown and the host cannot read the validity
 #if FERRY_HAS_EXCEPTIONS
@@ -94,7 +92,6 @@ class column_interface {
     /// Returns a child, to which the offset is not applied.
     ///
     /// \param i      index in [0, child_count())
-    /// \param where  source location of the caller
     /// \return       child; `try_child` returns the child or the error
     /// \throws error  errc::out_of_range: no such child
 #if FERRY_HAS_EXCEPTIONS
@@ -109,7 +106,6 @@ class column_interface {
     /// Returns the first child with a name.
     ///
     /// \param name   name
-    /// \param where  source location of the caller
     /// \return       child; `try_child` returns the child or the error
     /// \throws error  errc::argument: no such child
 #if FERRY_HAS_EXCEPTIONS
@@ -125,7 +121,6 @@ class column_interface {
     }
     /// Returns the values of a dictionary-encoded column.
     ///
-    /// \param where  source location of the caller
     /// \return       values; `try_dictionary` returns the values or the error
     /// \throws error  errc::argument: not dictionary-encoded
 #if FERRY_HAS_EXCEPTIONS
@@ -142,7 +137,6 @@ class column_interface {
     ///
     /// \param begin   index of the first item
     /// \param length  number of items
-    /// \param where   source location of the caller
     /// \return        slice; `try_slice` returns the slice or the error
     /// \throws error  errc::out_of_range: items outside of the column
 #if FERRY_HAS_EXCEPTIONS
@@ -160,7 +154,6 @@ class column_interface {
     /// Returns the slice of a child of a struct or sparse union that belongs to the items of this column.
     ///
     /// \param i      index in [0, child_count())
-    /// \param where  source location of the caller
     /// \return       slice; `try_field` returns the slice or the error
     /// \throws error  errc::out_of_range: no such child;  argument: a column of another type
 #if FERRY_HAS_EXCEPTIONS
@@ -175,7 +168,6 @@ class column_interface {
     /// Overload for the first child with a name.
     ///
     /// \param name   name
-    /// \param where  source location of the caller
     /// \return       slice; `try_field` returns the slice or the error
     /// \throws error  errc::argument: no such child, or a column of another type
 #if FERRY_HAS_EXCEPTIONS
@@ -249,7 +241,6 @@ class column_view : public column_interface<column_view> {
     /// column_values.
     ///
     /// \tparam T  type of the items
-    /// \param where  source location of the caller
     /// \return       items; `try_values` returns the items or the error
     /// \throws error  errc::dtype: items of another type;  not_accessible: the host cannot read the memory
 #if FERRY_HAS_EXCEPTIONS
@@ -262,7 +253,6 @@ class column_view : public column_interface<column_view> {
     /// Fails unless the host can read the memory of this column and of its children.
     ///
     /// \param api    public function that reports the error
-    /// \param where  source location of the caller
     /// \return       `try_require_host`: success, or the error
     /// \throws error  errc::not_accessible: the host cannot read the memory
 #if FERRY_HAS_EXCEPTIONS
@@ -405,4 +395,4 @@ inline std::int64_t count_nulls(column_view const& c, reporter r) {
 }
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <exception>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance {
+namespace FERRY_NAMESPACE::conformance {
 
 /// Verdict on one rule. The rule is kept or broken, does not apply to the type or the maker, or was not examined
 /// because the kit cannot read the elements.
@@ -91,4 +91,4 @@ class recorder {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance
+}  // namespace FERRY_NAMESPACE::conformance

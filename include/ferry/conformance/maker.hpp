@@ -7,7 +7,7 @@
 
 #include <concepts>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance {
+namespace FERRY_NAMESPACE::conformance {
 
 /// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major order, are 1, 2, 3, …
 /// For bool, all elements are true. For complex types, these numbers are the real parts. If a floating-point type
@@ -66,4 +66,4 @@ concept reaches_devices = requires(Make& make, device dev) {
     { make.reaches(dev) } -> std::same_as<bool>;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance
+}  // namespace FERRY_NAMESPACE::conformance

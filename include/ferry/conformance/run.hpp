@@ -10,7 +10,7 @@
 #include <ferry/conformance/finding.hpp>
 #include <ferry/conformance/maker.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance {
+namespace FERRY_NAMESPACE::conformance {
 
 /// Checks an adapter (ferry::array_traits<Array>, or a member ferry_view) against the rules of the exchange.
 ///
@@ -53,4 +53,4 @@ summary run(Make&& make, Report&& report) {
     return record.sum();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance
+}  // namespace FERRY_NAMESPACE::conformance

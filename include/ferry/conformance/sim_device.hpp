@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>  // queues, and memory of any size
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance {
+namespace FERRY_NAMESPACE::conformance {
 
 /// A simulated device with memory and streams; satisfies ferry::back_end.
 ///
@@ -234,4 +234,4 @@ class sim_device {
     static inline thread_local sim_device* current_ = nullptr;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance
+}  // namespace FERRY_NAMESPACE::conformance

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Owns an event, and provides the `cudaEvent_t*` that `ArrowDeviceArray::sync_event` stores for CUDA devices.
 class arrow_event {
@@ -62,7 +62,7 @@ struct arrow_back_end : system_back_end {
         device_guard const current{detail::device_of(on, "ferry::to_arrow")};
         detail::require_uncaptured_default(on, "ferry::to_arrow");
         event made;
-        made.record(detail::handle_of(on));  // mutant: cuda_arrow_record
+        made.record(detail::handle_of(on));
         return arrow_event{std::move(made)};
     }
 };
@@ -70,4 +70,4 @@ struct arrow_back_end : system_back_end {
 /// Instance of the back end, for from_arrow and to_arrow.
 inline constexpr arrow_back_end arrow{};
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -14,7 +14,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Imports device memory from a handle that cudaIpcGetMemHandle returned. CuPy, Numba and other frameworks export such
 /// handles.
@@ -27,7 +27,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 /// \param byte_offset  offset of element 0 in the allocation
 /// \param layout       dtype, shape, strides, flags, and the device on which to open the memory; its data pointer is
 ///                     not used
-/// \param where        source location for errors
 /// \return             a tensor whose destruction, on any thread, closes the mapping; see `ipc_memory`
 /// \throws error           errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform;
 ///                         errc::device when the layout's device is not a CUDA device, or does not exist;
@@ -63,4 +62,4 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
     return make_managed(std::move(memory), view, flags::none, version::current, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

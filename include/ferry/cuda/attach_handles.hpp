@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Imports a column, or a table, from handles of cudaIpcGetMemHandle that another program creates for the allocations
 /// of the buffers, for example of a cuDF frame with one allocation for each buffer.
@@ -31,7 +31,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 /// \param layout   format, name, length, null count, offset, buffers and children of the column
 /// \param handles  the exporter's handles
 /// \param on       CUDA device on which to open the memory
-/// \param where    source location for errors
 /// \return         read-only column; its destruction, on any thread, closes the mappings; see `ipc_memory`
 /// \throws error           errc::device when `on` is not a CUDA device, or does not exist; errc::bad_descriptor when a
 ///                         buffer exceeds its allocation, or names no handle; errc::bad_column when buffers do not fit
@@ -62,4 +61,4 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
     return ipc::detail::column_of(layout, ranges, std::move(held), api, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -58,13 +58,13 @@ template <class MakeStream>
 void queue_on(batch& b, stream_token on, MakeStream make_stream) {
     if (on.which() != stream_token::kind::legacy_default) return queue(b, handle_of(on));
     stream_token const other = make_stream();
-    cuda::order(on, other);  // mutant: cuda_batch_before
+    cuda::order(on, other);
     queue(b, handle_of(other));
     try {
-        cuda::order(other, on);  // mutant: cuda_batch_after
+        cuda::order(other, on);
     } catch (...) {              // after a failure no work may be pending
         relaxed_capture_mode const relaxed;
-        ignore(cudaStreamSynchronize(handle_of(other)));  // mutant: cuda_batch_failed
+        ignore(cudaStreamSynchronize(handle_of(other)));
         throw;
     }
 }
@@ -114,4 +114,4 @@ inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::queue_on(b, on, [&] { return stream_token{other}; });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// The methods by which a copy is executed.
 enum class copy_method : std::uint8_t {
@@ -200,4 +200,4 @@ inline constexpr std::size_t pool_step = 32 * mib;
     return copy_method::by_host;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -1,5 +1,4 @@
 // ferry: the fast CUDA back end. Owns host threads, streams and pinned slots, and selects the method of each copy.
-// length: one short function for each method
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -37,7 +36,7 @@
 #include <thread>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Pointer to a function that executes a plan with kernels on a stream of the current device, such as
 /// `ferry::cuda::pack`.
@@ -130,7 +129,7 @@ class copier {
         if (t.is_queued) detail::require_stream(on, "ferry::cuda::copier");
         t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
         device_guard const current{t.device_id};
-        detail::require_participating_stream(t.device_id, to, from, "ferry::cuda::copier");  // mutant: cuda_copier_side
+        detail::require_participating_stream(t.device_id, to, from, "ferry::cuda::copier");
         detail::relaxed_capture_mode const relaxed{detail::driver()};             // before a stream is created
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
         if (t.is_queued) detail::require_uncaptured_default(on, "ferry::cuda::copier");
@@ -147,11 +146,10 @@ class copier {
             execute(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
             // The caller may reuse host memory when the call returns, but an asynchronous copy may not have read it
             // yet, in particular if the memory is pinned.
-            // mutant: cuda_copier_host_source, cuda_copier_own_stream
             if (t.has_queued_work && (!t.is_queued || from.type == device_type::cpu)) finish(t);
-            return !t.has_queued_work;  // mutant: cuda_copier_says
+            return !t.has_queued_work;
         } catch (...) {
-            if (t.has_queued_work) detail::ignore(cudaStreamSynchronize(t.stream));  // mutant: cuda_copier_failed
+            if (t.has_queued_work) detail::ignore(cudaStreamSynchronize(t.stream));
             throw;
         }
     }
@@ -256,7 +254,6 @@ class copier {
         auto const how = choose_bytes(n, facts);
         if (how == copy_method::bounced && bounce(dst, src, n, t)) return;
         if (how == copy_method::staged) {
-            // mutant: cuda_copier_lanes_packed, cuda_copier_lanes_stream
             if (t.is_queued || t.has_queued_work) finish(t);
             bool const down = to.type == device_type::cpu;
             device const far = down ? from : to;
@@ -293,11 +290,10 @@ class copier {
     [[nodiscard]] bool bounce(void* dst, void const* src, std::size_t n, task& t) {
         auto const buffer = small_.try_take(n <= detail::small_bounce ? detail::small_bounce : detail::bounced_to);
         if (buffer == nullptr) return false;
-        // mutant: cuda_bounce_failed
         detail::drain arrival{t.stream};  // before another copy takes the buffer
         check(cudaMemcpyAsync(buffer.get(), src, n, cudaMemcpyDefault, t.stream), "cudaMemcpyAsync");
         t.has_queued_work = true;
-        finish(t);  // mutant: cuda_copier_bounce
+        finish(t);
         arrival.done();
         std::memcpy(dst, buffer.get(), n);
         return true;
@@ -356,7 +352,6 @@ class copier {
         auto const unpack = [&](std::int64_t i, std::byte* from) {
             rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t);
         };
-        // mutant: cuda_copier_unpacked_stream
         t.has_queued_work = true;  // the temporary memory is allocated in stream order
         if (cut.count() == 1) {
             detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
@@ -393,12 +388,10 @@ class copier {
                                : detail::reach(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
         auto const bytes = static_cast<std::size_t>(part.size);
         buffer<fresh_host_space> const near{bytes};
-        // mutant: cuda_copier_by_host_failed
         detail::drain travel{t.stream};  // before the buffer is freed
         auto* const origin = static_cast<std::byte*>(near.data()) - part.begin;
         t.facts.is_fresh = true;
         if (down) copy_bytes(near.data(), cpu, src + part.begin, t.from, bytes, t);
-        // mutant: cuda_copier_by_host_before
         if (t.is_queued || t.has_queued_work) finish(t);  // the stream may still use the host side
         if (down) {
             travel.done();
@@ -406,7 +399,6 @@ class copier {
         }
         copy_on_host(plan, origin, src);
         copy_bytes(dst + part.begin, t.to, near.data(), cpu, bytes, t);
-        // mutant: cuda_copier_by_host_after
         if (t.has_queued_work) finish(t);  // the buffer is freed here
         travel.done();
     }
@@ -440,4 +432,4 @@ class copier {
     detail::pinned_blocks small_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -12,7 +12,7 @@
 #include <utility>
 #include <variant>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Memory that a copier allocated: host memory of `fresh_host_space`, pinned memory of the copier's pool, or `memory`
 /// for other kinds.
@@ -53,4 +53,4 @@ class copier_memory {
     any owner_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

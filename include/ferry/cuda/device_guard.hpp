@@ -7,14 +7,13 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Throws unless a CUDA call succeeded, and reports cudaErrorInvalidValue as errc::device. Use it for calls that return
 /// this error for a nonexistent device; the other arguments of the call must be valid.
 ///
 /// \param e      result of the call
 /// \param call   name of the function called
-/// \param where  source location for errors
 /// \throws error  errors of `check`
 inline void check_device(cudaError_t e, char const* call,
                          std::source_location where = std::source_location::current()) {
@@ -54,4 +53,4 @@ class device_guard {
     bool changed_ = false;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -6,7 +6,7 @@
 
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 namespace detail {
 
 /// Whether the error is sticky: the context is corrupt or destroyed, and every later CUDA call in the process fails.
@@ -92,7 +92,6 @@ namespace detail {
 ///
 /// \param e      result of the call
 /// \param call   name of the function called
-/// \param where  source location for errors
 /// \throws error  errc::driver, out_of_memory, no_driver, device, no_peer_access, no_context, stream, capturing;
 ///                errc::context_lost for sticky errors, after which every CUDA call fails
 inline void check(cudaError_t e, char const* call, std::source_location where = std::source_location::current()) {
@@ -100,4 +99,4 @@ inline void check(cudaError_t e, char const* call, std::source_location where = 
         detail::fail(e, call, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

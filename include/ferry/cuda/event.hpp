@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -78,4 +78,4 @@ class event {
     cudaEvent_t handle_ = nullptr;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -10,17 +10,17 @@
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/stream.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 namespace detail {
 
 /// Makes later work on `on` wait for an event of any device. Without a stream, blocks the host until the event has
 /// completed.
 inline void wait_for_event(cudaEvent_t e, stream_token on, char const* api) {
-    if (!on.names_stream()) return wait(e);  // mutant: cuda_arrow_host_wait
+    if (!on.names_stream()) return wait(e);
     require_stream(on, api);
     on_device_of(on, [&](cudaStream_t s) {
         require_no_capture(s, api);
-        check(cudaStreamWaitEvent(s, e, 0), "cudaStreamWaitEvent");  // mutant: cuda_arrow_wait
+        check(cudaStreamWaitEvent(s, e, 0), "cudaStreamWaitEvent");
     });
 }
 
@@ -49,4 +49,4 @@ class event_ref {
     cudaEvent_t handle_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -8,14 +8,13 @@
 #include <optional>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Queries the driver for the device of the memory at an address. This device may differ from the device in a DLTensor
 /// (R38). For pinned and managed memory, its id may differ from the id in an export, which is 0 (R35). Does not
 /// synchronise.
 ///
 /// \param p      any address
-/// \param where  source location for errors
 /// \return       cpu for pageable memory; cuda_host, cuda_managed or cuda with the id of the device
 /// \throws error  errc::device for memory of a context other than the primary context of its device, which ferry does
 ///                not support; errc::no_driver; errors of CUDA
@@ -38,4 +37,4 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

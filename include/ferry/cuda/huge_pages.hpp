@@ -13,7 +13,7 @@
 #include <limits>
 #include <new>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 namespace detail {
 
 inline constexpr std::size_t huge_page = std::size_t{2} << 20;
@@ -93,4 +93,4 @@ struct fresh_host_space {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -1,5 +1,4 @@
 // ferry: shares CUDA memory with other processes through the IPC handles of the CUDA runtime.
-// length: export and import of a handle belong together
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -35,7 +34,7 @@
 #include <variant>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Options for sharing CUDA memory. The order of the members is stable, so that designated initialisers remain valid.
 struct sharing_options {
@@ -84,7 +83,7 @@ template <class Ask>
 
 /// Checks the description, which another process wrote, against `mapped`, the number of bytes mapped.
 inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
-    if (m.offset > mapped || m.length > mapped - m.offset)  // mutant: cuda_ipc_bound
+    if (m.offset > mapped || m.length > mapped - m.offset)
         ferry::detail::fail(errc::out_of_range, "ferry::ipc::attach",
                             message{"the descriptor describes "} << m.length << " bytes at offset " << m.offset
                                                                  << " of an allocation of " << mapped
@@ -175,7 +174,7 @@ class exported_allocation {
                 ready_->record(detail::handle_of(on));
             } else {  // an event can only be recorded on its own device
                 auto const between = detail::make_quiet_stream(device_id_);
-                cuda::order(on, between);  // mutant: ipc_ready_other_device
+                cuda::order(on, between);
                 ready_->record(between.get());
             }
         }
@@ -473,4 +472,4 @@ template <class BackEnd>
     requires back_end<BackEnd>
 shareable(BackEnd&) -> shareable<BackEnd>;
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// An accessor like cuda::std::default_accessor, except that `access` compiles in device code only.
 template <class T>
@@ -42,9 +42,9 @@ struct device_accessor {
 template <class T, std::size_t Rank, class Layout>
 using device_mdspan = ::cuda::std::mdspan<T, ::cuda::std::dextents<std::int64_t, Rank>, Layout, device_accessor<T>>;
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::mdspan_family {
+namespace FERRY_NAMESPACE::mdspan_family {
 
 /// The family of device mdspans. For a view `v` with access_from::device,
 /// `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` returns an mdspan to pass to kernels. To use the
@@ -56,9 +56,9 @@ struct cuda_device : cccl {
     using device_strided = cuda::device_mdspan<T, Rank, ::cuda::std::layout_stride>;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::mdspan_family
+}  // namespace FERRY_NAMESPACE::mdspan_family
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Adapts device mdspans for `ferry::shaped{m}`, which borrows the elements. Their memory must outlive every tensor
 /// that borrows it.
@@ -84,4 +84,4 @@ struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_access
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

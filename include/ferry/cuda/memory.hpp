@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Memory of one device type. Move-only.
 ///
@@ -34,7 +34,7 @@ class memory {
     /// \throws error           errc::out_of_memory, device, stream, capturing; errors of CUDA
     /// \throws std::bad_alloc  when host memory cannot be allocated
     memory(ferry::device dev, std::size_t bytes, stream_token on) : device_{dev}, bytes_{bytes} {
-        if (!uses_cuda_streams(dev.type) && dev.type != device_type::cpu)  // mutant: cuda_memory_type
+        if (!uses_cuda_streams(dev.type) && dev.type != device_type::cpu)
             ferry::detail::fail(errc::device, "ferry::cuda::memory",
                                 message{"cannot allocate on "}
                                     << name(dev.type) << ":" << dev.id
@@ -83,10 +83,10 @@ class memory {
         device_guard const current{stream_id};
         if (!on.names_stream() || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::memory");
         detail::relaxed_capture_mode const relaxed{detail::driver()};
-        check(cudaMallocFromPoolAsync(&data_, bytes_, from, s), "cudaMallocFromPoolAsync");  // mutant: cuda_memory_take
+        check(cudaMallocFromPoolAsync(&data_, bytes_, from, s), "cudaMallocFromPoolAsync");
         if (on.names_stream()) return;
         // Without a stream, other streams may use the memory before its allocation has run.
-        if (cudaError_t const e = cudaStreamSynchronize(s); e != cudaSuccess) {  // mutant: cuda_memory_any
+        if (cudaError_t const e = cudaStreamSynchronize(s); e != cudaSuccess) {
             detail::release_on_legacy(std::exchange(data_, nullptr), device_.id);
             check(e, "cudaStreamSynchronize");
         }
@@ -97,4 +97,4 @@ class memory {
     void* data_ = nullptr;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 namespace detail {
 
 /// Makes the nodes that `to` captures later depend on all nodes that `from` has captured into the same graph. Uses no
@@ -31,13 +31,12 @@ inline void order_in_graph(stream_token from, stream_token to) {
     });
     if (nodes.empty()) return;
     on_device_of(to, [&](cudaStream_t s) {
-        // mutant: cuda_order_in_graph
         add_dependencies(s, nodes.data(), edges.data(), nodes.size());
     });
 }
 
 inline void require_same_capture(unsigned long long from, unsigned long long to) {
-    if (from != to)  // mutant: cuda_order_same_capture
+    if (from != to)
         ferry::detail::fail(
             errc::capturing, "ferry::cuda::order",
             message{"a stream is being captured, expected both streams in the same capture, or neither: call this "
@@ -47,9 +46,9 @@ inline void require_same_capture(unsigned long long from, unsigned long long to)
 /// Waits again after a failed wait. Reports no error.
 inline void wait_again(stream_token on) noexcept {
     try {
-        on_device_of(on, [](cudaStream_t s) {  // mutant: cuda_wait_failed_device
+        on_device_of(on, [](cudaStream_t s) {
             relaxed_capture_mode const relaxed;
-            ignore(cudaStreamSynchronize(s));  // mutant: cuda_wait_failed
+            ignore(cudaStreamSynchronize(s));
         });
     } catch (...) {  // CUDA has shut down
     }
@@ -76,11 +75,9 @@ inline void order(stream_token from, stream_token to) {
     auto const capture = detail::capture_of(from, "ferry::cuda::order");
     detail::require_same_capture(capture, detail::capture_of(to, "ferry::cuda::order"));
     if (capture != 0) return detail::order_in_graph(from, to);
-    // mutant: cuda_order_to_device
     if (to.has_device() && !detail::is_default(to)) static_cast<void>(detail::known_stream(to));
     cudaEvent_t const recorded = detail::record(from);
     detail::on_device_of(to, [&](cudaStream_t s) {
-        // mutant: cuda_order_wait
         detail::check_driver(detail::driver().stream_wait_event(s, recorded, 0), "cuStreamWaitEvent",
                              [&] { return cudaStreamWaitEvent(s, recorded, 0); });
     });
@@ -95,9 +92,9 @@ inline void wait(stream_token on) {
     detail::require_stream(on, "ferry::cuda::wait");
     try {
         detail::on_device_of(on, [](cudaStream_t s) {
-            detail::require_no_capture(s, "ferry::cuda::wait");  // mutant: cuda_wait_capture
+            detail::require_no_capture(s, "ferry::cuda::wait");
             detail::relaxed_capture_mode const relaxed{detail::driver()};
-            check(cudaStreamSynchronize(s), "cudaStreamSynchronize");  // mutant: cuda_wait
+            check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
         });
     } catch (error const& e) {  // callers may free memory that queued copies write, so no queued work may remain
         if (e.code() != errc::capturing) detail::wait_again(on);
@@ -105,4 +102,4 @@ inline void wait(stream_token on) {
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

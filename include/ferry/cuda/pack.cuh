@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 namespace detail {
 
 template <class Word, class Count, class Offset>
@@ -82,4 +82,4 @@ inline void pack_pieces_compiled(std::span<piece const> pieces, stream_ref on) {
         "ferry::cuda::pack_pieces_compiled");
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

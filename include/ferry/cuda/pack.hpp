@@ -12,7 +12,7 @@
 
 #include <span>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 namespace detail {
 
 /// Loads a fat binary for every device and returns `take(kernel_by_name)`. The library stays loaded until the process
@@ -120,4 +120,4 @@ inline void pack_pieces(std::span<piece const> pieces, stream_ref on) {
     detail::launch_pieces(pieces, on, detail::embedded_pieces_kernel, "ferry::cuda::pack_pieces");
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

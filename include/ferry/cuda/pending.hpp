@@ -21,7 +21,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Owns the result of queued work, and the tensor that the work reads. `get` waits for the work, then transfers the
 /// result and releases the tensor. The destructor also waits for the work. Move-only; not thread-safe.
@@ -35,7 +35,6 @@ class pending {
     /// \param done    event recorded on `on` after the work
     /// \param on      stream of the work
     pending(T made, managed_tensor source, event done, stream_token on) noexcept
-        // mutant: cuda_pending_source
         : made_{std::move(made)}, source_{std::move(source)}, done_{std::move(done)}, on_{on} {}
     pending(pending&& other) noexcept
         : made_{std::move(other.made_)},
@@ -50,7 +49,7 @@ class pending {
         return *this;
     }
     ~pending() {
-        if (done_) detail::wait_to_release(done_->get());  // mutant: cuda_pending_drop
+        if (done_) detail::wait_to_release(done_->get());
     }
 
     /// Returns whether the work has completed. Does not block.
@@ -66,7 +65,7 @@ class pending {
         if (!done_)
             ferry::detail::fail(errc::consumed, "ferry::cuda::pending::get",
                                 message{"the result has been taken or moved from: call get() once"});
-        done_->wait();  // mutant: cuda_pending_get
+        done_->wait();
         done_.reset();
         source_ = {};
         return std::move(made_);
@@ -95,7 +94,6 @@ class pending {
 /// \param b         back end; allocates the memory of the copy
 /// \param ready_on  stream of the source's device on which `source` is ready
 /// \param on        stream of the copy; default: `ready_on`
-/// \param where     source location for errors
 /// \return          the copy; take it with `get`
 /// \throws error           errc::device for other device types (for pageable memory, use `to_host`); errc::stream,
 ///                         consumed, capturing, no_backend; errors of the back end; errors of CUDA
@@ -116,7 +114,7 @@ class pending {
                                 << " memory is not supported: request cuda_host memory, or call ferry::to_host",
                             where);
     static_cast<void>(ferry::detail::check_stream(ready_on, source.device(), {api, where}));
-    ready_on = ready_on.bound_to(source.device());  // mutant: cuda_pending_device
+    ready_on = ready_on.bound_to(source.device());
     on = on.names_stream() ? on.on_device(to) : ready_on;
     if (!on.names_stream())
         ferry::detail::fail(errc::stream, api, message{"no stream was passed for the copy: pass `on` or `ready_on`"},
@@ -143,7 +141,6 @@ class pending {
     if (!from.is_empty()) {
         auto const& dst = made.view();
         auto const plan = make_copy_plan(dst.with_device(to, sized.flags()), from, api, where);
-        // mutant: cuda_pending_order
         static_cast<void>(ferry::detail::order_streams(ready_on, on, b, {api, where}));
         ferry::detail::queue_copy(b, plan, dst.writable_data(), to, from.data(), from.device(), on);
     }
@@ -152,11 +149,10 @@ class pending {
         done.record(detail::handle_of(on));
     } catch (...) {
         detail::relaxed_capture_mode const relaxed;
-        // mutant: cuda_pending_failed
         detail::ignore(cudaStreamSynchronize(detail::handle_of(on)));  // the copy writes memory that is freed here
         throw;
     }
     return {std::move(made), std::move(source), std::move(done), on};
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// One of the copies that a call to `copy_batch` or `pack_pieces` executes. In a call, no destination may overlap
 /// another destination or a source.
@@ -15,4 +15,4 @@ struct piece {
     std::size_t bytes;  ///< size
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

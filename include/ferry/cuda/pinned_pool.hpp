@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// A memory space of pinned memory that keeps released blocks for reuse, up to a bound. Block sizes are powers of two.
 /// Copies of this object refer to one pool, which exists until the last copy and the last buffer from the pool are
@@ -52,4 +52,4 @@ class pinned_pool {
     std::shared_ptr<detail::pinned_blocks> blocks_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

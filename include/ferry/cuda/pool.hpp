@@ -14,7 +14,7 @@
 #include <limits>
 #include <memory>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// A shared handle to a CUDA memory pool. The pool is destroyed with the last copy of the handle, including the copies
 /// in `pool_space` objects and their buffers. CUDA then frees the memory of the pool when its last allocation is freed.
@@ -74,7 +74,6 @@ class pool {
         void* p = nullptr;
         detail::require_no_capture(on.get(), "ferry::cuda::pool");
         detail::relaxed_capture_mode const relaxed;
-        // mutant: cuda_pool_take
         check(cudaMallocFromPoolAsync(&p, detail::at_least_one(bytes), handle_.get(), on.get()),
               "cudaMallocFromPoolAsync");
         return p;
@@ -114,7 +113,6 @@ class pool_space {
         try {
             device_guard const current{pool_.device_id()};
             detail::relaxed_capture_mode const relaxed;
-            // mutant: cuda_pool_capture, cuda_pool_free
             if (detail::is_free_of_captures(on_.get())) detail::ignore(cudaFreeAsync(p, on_.get()));
         } catch (...) {  // CUDA has shut down
         }
@@ -127,4 +125,4 @@ class pool_space {
     stream_ref on_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

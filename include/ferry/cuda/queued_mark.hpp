@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Represents the work queued on a stream at construction. The destructor, which may run on any thread, blocks the host
 /// until that work has completed. It does nothing after CUDA has shut down or the device has been reset. Move-only.
@@ -45,7 +45,6 @@ class queued_mark {
     }
     ~queued_mark() {
         if (event_.e == nullptr || is_reset()) return;
-        // mutant: cuda_queued_mark
         detail::wait_to_release(event_.e);  // does not depend on the current device
         detail::idle_events::all().put({&event_, 1});
     }
@@ -66,4 +65,4 @@ class queued_mark {
     detail::pooled_event event_{};
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Holds tensors that queued work still uses (R50), and releases them after that work has completed: in `poll`, on the
 /// calling thread, and in the destructor, which waits. Deleters never run on a thread that CUDA created. Thread-safe,
@@ -26,7 +26,7 @@ class reaper {
     reaper& operator=(reaper const&) = delete;
     /// Waits for the work of all held tensors, then releases them.
     ~reaper() {
-        for (auto& g : held_) detail::wait_to_release(g.done.get());  // mutant: cuda_reaper_end
+        for (auto& g : held_) detail::wait_to_release(g.done.get());
     }
 
     /// Releases the tensors whose work has completed. Does not block.
@@ -41,7 +41,7 @@ class reaper {
             finished.reserve(held_.size());
             idle_.reserve(idle_.size() + held_.size());
             for (std::size_t i = 0; i < held_.size();) {
-                if (!held_[i].done.is_done()) {  // mutant: cuda_reaper_poll
+                if (!held_[i].done.is_done()) {
                     ++i;
                     continue;
                 }
@@ -79,7 +79,7 @@ class reaper {
         std::lock_guard const lock{mutex_};
         if (held_.size() == held_.capacity()) held_.reserve(held_.size() < 16 ? 16 : 2 * held_.size());
         event done = take(id);
-        done.record(detail::handle_of(on));                           // mutant: cuda_reaper_record
+        done.record(detail::handle_of(on));
         held_.push_back({id, std::move(done), std::move(tensor)});  // reserved
     }
     [[nodiscard]] event take(std::int32_t device_id) {
@@ -109,7 +109,7 @@ class reaper {
 /// \throws std::bad_alloc  when host memory cannot be allocated
 inline void release_after(stream_token on, reaper& by, managed_tensor&& tensor) {
     detail::require_stream(on, "ferry::cuda::release_after");
-    if (tensor) by.add(on.on_device(tensor.device()), std::move(tensor));  // mutant: cuda_release_device
+    if (tensor) by.add(on.on_device(tensor.device()), std::move(tensor));
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

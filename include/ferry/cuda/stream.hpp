@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// A non-owning reference to a stream. Not constructible from integers or nullptr, which are ambiguous (R44); use
 /// `legacy_default()` or `per_thread_default()`. Converts to stream_token. Copyable; as thread-safe as a pointer.
@@ -132,9 +132,9 @@ inline void require_expected_device(stream_token t, std::int32_t id, char const*
 /// Returns the device of a stream. Throws for streams that are being captured, and for tokens that state another
 /// device. Default streams are checked for a capture by `require_uncaptured_default`, once their device is current.
 [[nodiscard]] inline std::int32_t device_of(stream_token t, char const* api) {
-    if (!is_default(t)) require_no_capture(handle_of(t), api);  // mutant: cuda_device_capture
+    if (!is_default(t)) require_no_capture(handle_of(t), api);
     std::int32_t const id = device_of_uncaptured(t);
-    require_expected_device(t, id, api);  // mutant: cuda_device_said
+    require_expected_device(t, id, api);
     return id;
 }
 
@@ -159,4 +159,4 @@ auto on_device_of(stream_token t, Function&& f) {
 }
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 namespace detail {
 
 /// Resources of `cuda::mr` since CCCL 3.1 and of RMM since 25.12: the stream is the first argument.
@@ -107,4 +107,4 @@ class stream_resource_space {
     std::int32_t device_id_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 namespace detail {
 
 /// Throws when memory is not on the device that its DLTensor states. Memory described as cpu may be pinned or managed
@@ -111,22 +111,20 @@ struct system_back_end {
         if (queued) detail::require_stream(on, "ferry::cuda::system");
         detail::relaxed_capture_mode const relaxed{detail::driver()};
         detail::require_memory_on(dst, to, "ferry::cuda::system");
-        detail::require_memory_on(src, from, "ferry::cuda::system");  // mutant: cuda_copy_place
+        detail::require_memory_on(src, from, "ferry::cuda::system");
         std::int32_t const device_id =
             queued ? detail::device_of(on, "ferry::cuda::system") : detail::device_for(to, from);
         cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
-        detail::require_participating_stream(device_id, to, from, "ferry::cuda::system");  // mutant: cuda_system_side
+        detail::require_participating_stream(device_id, to, from, "ferry::cuda::system");
         device_guard const current{device_id};
-        // mutant: cuda_copy_capture
         if (!queued || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::system");
         static_cast<void>(detail::enable_peers(to, dst, from, src));
         detail::transfer(plan, dst, to, src, from, device_id, s);
         // The caller may reuse host memory when the call returns, but an asynchronous copy may not have read it yet, in
         // particular if the memory is pinned.
-        if (queued && from.type != device_type::cpu) return false;  // mutant: cuda_copy_host_source, cuda_copy_says
-        // mutant: cuda_copy_failed
+        if (queued && from.type != device_type::cpu) return false;
         detail::drain reading{s};  // waits again when the wait fails: the caller may free its memory
-        check(cudaStreamSynchronize(s), "cudaStreamSynchronize");  // mutant: cuda_copy_wait
+        check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
         reading.done();
         return true;
     }
@@ -153,4 +151,4 @@ struct system_back_end {
 /// Instance of the stateless back end.
 inline constexpr system_back_end system{};
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

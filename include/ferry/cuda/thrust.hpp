@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// A Thrust vector: device_vector, host_vector (also with pinned allocators), universal_vector or
 /// universal_host_pinned_vector. Recognised by its members. The host need not be able to access the elements.
@@ -52,7 +52,6 @@ class shaped {
     /// \param vector    vector to own
     /// \param extents   extents; their product is the vector's size
     /// \param ready_on  stream on which the elements are ready
-    /// \param where     source location for errors
     /// \throws error  errc::shape when the product of the extents differs from the vector's size
     shaped(Vector vector, std::vector<std::int64_t> extents,
            stream_token ready_on = stream_token::cuda_legacy_default(),
@@ -123,7 +122,6 @@ class shaped {
 /// \param v         tensor to copy
 /// \param b         back end
 /// \param ready_on  stream on which `v` is ready
-/// \param where     source location for errors
 /// \return          the vector
 /// \throws error  errc::dtype when the vector has another element type; errors of ferry::copy
 template <thrust_vector Vector>
@@ -169,7 +167,7 @@ template <element T, int Rank, access_from Access, layout Layout>
 void device_begin(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("Thrust requires contiguous device elements: use as<T, Rank, access_from::device, layout::contiguous>");
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda
 
 template <ferry::cuda::thrust_vector Vector>
 struct ferry::array_traits<ferry::cuda::shaped<Vector>> {

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Customisation point: an array library specialises it for its array type.
 ///
@@ -188,7 +188,7 @@ namespace detail {
 template <allocates Array>
 [[nodiscard]] auto allocate_array(data_type type, shape_view shape, device dev, [[maybe_unused]] stream_token on) {
     if constexpr (allocates_with_stream<Array>)
-        return array_traits<Array>::allocate(type, shape, dev, on);  // mutant: allocate_stream
+        return array_traits<Array>::allocate(type, shape, dev, on);
     else return array_traits<Array>::allocate(type, shape, dev);
 }
 
@@ -221,4 +221,4 @@ concept has_current_stream = requires(device d) {
     { array_traits<std::remove_cv_t<Array>>::current_stream(d) } -> std::same_as<stream_token>;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

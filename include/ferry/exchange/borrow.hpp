@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 namespace detail {
 
@@ -44,7 +44,6 @@ class borrowed_tensor {
     /// Validates a view, and copies its extents and strides.
     ///
     /// \param v      view; its data must outlive this object
-    /// \param where  source location for errors
     /// \throws error  errc::rank for more than max_rank dimensions; errc::strides when the number of strides differs
     ///                from the rank; errors of `validate`
 #if FERRY_HAS_EXCEPTIONS
@@ -69,7 +68,6 @@ class borrowed_tensor {
     /// Returns the struct for functions that may write the data. Fails for read-only data, because a DLTensor has no
     /// read-only flag (R75).
     ///
-    /// \param where  source location for errors
     /// \return       struct, valid while this object exists; `try_dltensor` returns the struct or the error
     /// \throws error  errc::read_only when the data is read-only (R11); errc::strides when the strides repeat elements
     ///                (R29)
@@ -105,12 +103,12 @@ class borrowed_tensor {
    private:
     [[nodiscard]] bool check_writable(detail::reporter r) const {
         auto const v = view();
-        if (v.is_read_only())  // mutant: r11_borrowed_pointer
+        if (v.is_read_only())
             return report(r, errc::read_only,
                           "the data is read-only, and a DLTensor* has no flag for it: borrow a writable array, or call "
                           "dltensor() of a const borrowed_tensor, which returns a DLTensor const*");
         int const i = detail::repeated_dimension(v.shape(), v.strides());
-        if (i >= 0)  // mutant: r29_borrowed_pointer
+        if (i >= 0)
             return detail::report_repetition(
                 i,
                 "borrow a compact array, or call dltensor() of a const borrowed_tensor, which returns a DLTensor const*",
@@ -144,7 +142,6 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
 /// strides, so that the view may be a temporary.
 ///
 /// \param view   view; its data must outlive the result
-/// \param where  source location for errors
 /// \return       struct that borrows the data; `try_borrow` returns the struct or the error
 /// \throws error  errors of borrowed_tensor
 #if FERRY_HAS_EXCEPTIONS
@@ -162,7 +159,6 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
 /// Exports a tensor that the caller keeps, for the duration of a call. Passing a temporary does not compile.
 ///
 /// \param tensor  tensor; must outlive the result
-/// \param where   source location for errors
 /// \return        struct that borrows the tensor; `try_borrow` returns the struct or the error
 /// \throws error  errc::consumed when `tensor` is empty; errc::rank for more than borrowed_tensor::max_rank dimensions
 #if FERRY_HAS_EXCEPTIONS
@@ -185,7 +181,6 @@ inline bool check_borrow(tensor_view const& v, reporter r) {
 /// (array_traits<T>::owns is false). The extents and strides are copied.
 ///
 /// \param array  lvalue that must outlive the result, or temporary whose elements must outlive the result
-/// \param where  source location for errors
 /// \return       struct that borrows the array; `try_borrow` returns the struct or the error
 /// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of
 ///                strides differs from the rank; errors of `validate` and of the adapter
@@ -221,4 +216,4 @@ FERRY_DELETED_BOTH(borrow, try_borrow, (Other&&, Rest&&...), "unknown array type
     template <class Other, class... Rest> requires detail::is_unknown<Other>);
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -14,7 +14,7 @@
 #include <concepts>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A result type of from_dlpack<T>: managed_tensor, or an array with `adopt`. T need not be `viewable`.
 template <class T>
@@ -54,7 +54,7 @@ consteval bool is_consumer() {
 template <class Consumer>
 [[nodiscard]] bool check_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] reporter r) {
     if constexpr (!accepts_vectors<Consumer>) {
-        if (v.dtype().lanes != 1)  // mutant: r21_lanes
+        if (v.dtype().lanes != 1)
             return report(
                 r, errc::dtype,
                 message{"dtype "}
@@ -71,7 +71,7 @@ template <consumer Consumer>
 [[nodiscard]] auto adopt(managed_tensor&& tensor, [[maybe_unused]] stream_token ready) {
     if constexpr (std::same_as<Consumer, managed_tensor>) return std::move(tensor);
     else if constexpr (adopts_with_stream<Consumer>)
-        return array_traits<Consumer>::adopt(std::move(tensor), ready);  // mutant: r43_adopt_ready
+        return array_traits<Consumer>::adopt(std::move(tensor), ready);
     else return array_traits<Consumer>::adopt(std::move(tensor));
 }
 
@@ -88,19 +88,17 @@ template <consumer Consumer>
 /// Returns the request with the stream on which the consumer will use the tensor: the stream of the request, else
 /// array_traits<T>::current_stream. Also checks the adapter of the consumer, because every import calls this function.
 ///
-/// \param req  request of the caller
-/// \param dev  device of the tensor, for requests without a device
 /// \return     request with a stream, if the consumer has one
 template <class Consumer>
 [[nodiscard]] request with_stream(request req, [[maybe_unused]] device dev) {
     static_assert(is_consumer<Consumer>());
     if constexpr (has_current_stream<Consumer>) {
         device const target = req.device.value_or(dev);
-        if (req.stream.is_none() && uses_streams(target.type))  // mutant: r48_current_stream_host
+        if (req.stream.is_none() && uses_streams(target.type))
             req.stream = array_traits<Consumer>::current_stream(target);
     }
     return req;
 }
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

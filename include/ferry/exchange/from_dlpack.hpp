@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
 ///
@@ -27,7 +27,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 ///
 /// \param raw    struct; owned by the result on success; on failure its deleter has run exactly once. For a struct of
 ///               another major version, only the version and the deleter are accessed (R2).
-/// \param where  source location for errors
 /// \return       tensor; `try_from_dlpack` returns the tensor or the error
 /// \throws error  errc::null_struct; errors of `validate`: errc::version, device, dtype, rank, shape, overflow or
 ///                null_data
@@ -50,7 +49,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 /// \param raw      struct; owned by the result on success; on failure its deleter has run exactly once
 /// \param assumed  flags of the data, which the struct does not contain; pass flags::none only if the documentation of
 ///                 the producer states that the data may be written (R15)
-/// \param where    source location for errors
 /// \return         tensor; `try_from_dlpack` returns the tensor or the error, which is errc::out_of_memory for
 ///                 std::bad_alloc
 /// \throws error           errc::null_struct; errors of `validate`: errc::device, dtype, rank, shape, overflow or
@@ -78,7 +76,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending; not needed for
 ///                  devices of type cpu
-/// \param where     source location for errors
 /// \return          the tensor or its copy, as the consumer's type; `try_from_dlpack` returns the consumer or the error
 /// \throws error           errors of to_dlpack for a managed_tensor; errc::dtype for short vectors (`accepts_vectors`);
 ///                         errors of `adopt`
@@ -114,7 +111,6 @@ template <class Consumer, class BackEnd>
 ///               memory, pass that overload the result of from_dlpack(raw).
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
-/// \param where  source location for errors
 /// \return       the tensor or its copy, as the consumer's type; `try_from_dlpack` returns the consumer or the error,
 ///               which is errc::out_of_memory for std::bad_alloc
 /// \throws error           errc::dtype for short vectors (`accepts_vectors`); errors of from_dlpack for a raw struct,
@@ -143,7 +139,6 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer; ownership as in the overload with a request
-/// \param where  source location for errors
 /// \return       the tensor, as the consumer's type; `try_from_dlpack` returns the consumer or the error
 /// \throws error           errors of the overload with a request
 /// \throws std::bad_alloc  when an allocation fails
@@ -152,7 +147,6 @@ template <class Consumer, class Producer>
     requires(detail::may_import<Consumer> && detail::may_export<Producer>)
 [[nodiscard]] Consumer from_dlpack(Producer&& from, call_site where = std::source_location::current()) {
     return detail::import_as<Consumer>(std::forward<Producer>(from), request{},
-                                       // mutant: r58_stale_error_place
                                        detail::default_back_end<Producer>(), {}, where.location);
 }
 #endif
@@ -197,4 +191,4 @@ FERRY_DELETED_BRACED(from_dlpack, try_from_dlpack, (From&&, detail::wrong_reques
     template <class Consumer, class From, class... Rest>);
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// The properties of a producer's tensor that a decision depends on.
 struct tensor_properties {
@@ -75,36 +75,32 @@ namespace detail {
 /// Returns the stream for a request without a stream: the default stream of CUDA and ROCm devices (R44, R45), none for
 /// other devices; the host then waits for work on pinned and managed memory (R49).
 [[nodiscard]] constexpr stream_token default_stream(device dev) noexcept {
-    // mutant: r44_default_stream
     if (dev.type == device_type::cuda) return stream_token::cuda_legacy_default(dev.id);
-    if (dev.type == device_type::rocm) return stream_token::rocm_default(dev.id);  // mutant: r45_default_stream
+    if (dev.type == device_type::rocm) return stream_token::rocm_default(dev.id);
     return {};
 }
 
 /// Returns whether memory of `from` can be used as memory of `to` without a copy: host-accessible memory can be used as
 /// CPU memory, and managed memory as CUDA memory (R39, R53).
 [[nodiscard]] constexpr bool is_reachable_as(device from, device to) noexcept {
-    // mutant: r39_host_reads
     return is_same_device(from, to) || (to.type == device_type::cpu && is_host_accessible(from)) ||
-           (to.type == device_type::cuda && from.type == device_type::cuda_managed);  // mutant: r39_managed_as_cuda
+           (to.type == device_type::cuda && from.type == device_type::cuda_managed);
 }
 
 /// Returns whether the data must be complete on return because the consumer has no stream to order (R48, R49).
 [[nodiscard]] constexpr bool is_synchronous(device to, stream_token consumer) noexcept {
-    // mutant: r48_host, r49_host
     return !uses_streams(to.type) || (!consumer.names_stream() && !consumer.is_no_sync());
 }
 
 /// Returns the flags to export: those of the tensor, without read_only if its owner shares read-only data with legacy
 /// consumers and the struct is legacy (R15).
 [[nodiscard]] constexpr flags flags_to_export(flags bits, bool lends_read_only, version max) noexcept {
-    return lends_read_only && max.is_legacy() ? bits & ~flags::read_only : bits;  // mutant: r15_lent_flag
+    return lends_read_only && max.is_legacy() ? bits & ~flags::read_only : bits;
 }
 
 /// Returns the request to pass to a producer, without no_sync if the requested device is the CPU: a producer that
 /// ignores the device would otherwise return incomplete data (R48).
 [[nodiscard]] constexpr request for_producer(request req) noexcept {
-    // mutant: no_sync_for_the_host
     if (req.device && !uses_streams(req.device->type) && req.stream.is_no_sync()) req.stream = {};
     return req;
 }
@@ -127,9 +123,8 @@ namespace detail {
 
     decision d;
     d.to = req.device ? *req.device : props.device;  // GCC 12 warns of uninitialised members in value_or
-    // mutant: r35_id
     if (ignores_id(d.to.type)) d.to.id = 0;   // R35
-    if (!is_known(d.to.type) || d.to.id < 0)  // mutant: r34_device
+    if (!is_known(d.to.type) || d.to.id < 0)
         return refuse(
             errc::device,
             req.device
@@ -141,13 +136,13 @@ namespace detail {
     if (req.stream.is_ambiguous())
         return refuse(errc::stream,
                       "the stream is a null handle: pass the legacy default or the per-thread default stream (R44)");
-    if (!fits(req.stream, d.to.type))  // mutant: r46_r48_stream_fits
+    if (!fits(req.stream, d.to.type))
         return refuse(errc::stream, !uses_streams(d.to.type)
                                         ? "CPU memory has no streams: omit the stream (R46, R48)"
                                         : "the stream belongs to a different type of device than the target: pass a "
                                           "stream of the target device (R43–R45)");
 
-    if (req.stream.is_default_of_other(d.to))  // mutant: r48_default_of_other
+    if (req.stream.is_default_of_other(d.to))
         return refuse(
             errc::stream,
             "stream of another device: the request names the default stream of a device other than the target: pass a "
@@ -156,11 +151,9 @@ namespace detail {
     // Share or copy (R53).
     bool const fresh = req.copy == copy_policy::always;
     bool const reachable = detail::is_reachable_as(props.device, d.to);
-    // mutant: r13_legacy_padded, r13_r15_needs_flags
     bool const needs_flags = legacy && lost_in_legacy(bits) != flags::none;
-    // mutant: r21_describable, r53_always, r53_reachable, r55_shareable
     if (fresh || !reachable || needs_flags || !props.is_describable || !props.is_shareable) {
-        if (req.copy == copy_policy::never) {  // mutant: r54_never
+        if (req.copy == copy_policy::never) {
             if (!reachable)
                 return refuse(errc::copy_needed,
                               "the data is on another device, and the request forbids a copy (copy=False): permit a "
@@ -187,29 +180,27 @@ namespace detail {
     // The wait (R43, R48, R49).
     bool const pending = uses_streams(props.device.type) && !props.ready_on.is_no_sync();
     if (pending || d.action == action::copy) {
-        // mutant: r43_bound_ready, r43_host_never_pending, r44_ready_of_device
         stream_token const ready = pending ? props.ready_on.bound_to(props.device) : already_ready;
-        // mutant: r44_stream_of_device, r48_bound_consumer
         stream_token const consumer = req.stream.is_none() ? detail::default_stream(d.to) : req.stream.bound_to(d.to);
         // Nothing keeps the source of such a copy alive, and the caller has no stream to wait for.
         bool const lent = d.action == action::copy && props.device.type != device_type::cpu &&
-                          !props.is_shareable && req.stream.is_none();  // mutant: r50_lent_source
+                          !props.is_shareable && req.stream.is_none();
         bool const synchronous = lent || detail::is_synchronous(d.to, consumer);
-        bool const unordered = consumer.is_no_sync() && !synchronous;  // mutant: r44_no_sync
+        bool const unordered = consumer.is_no_sync() && !synchronous;
         if (d.action == action::share) {
             if (pending && synchronous) d.wait = wait::host;
-            else if (pending && !unordered && ready != consumer) d.wait = wait::order;  // mutant: r43_equal_streams
+            else if (pending && !unordered && ready != consumer) d.wait = wait::order;
             if (d.wait != wait::none) d.on = synchronous ? ready : consumer;
         } else {
             bool const off_host = props.device.type != device_type::cpu || d.to.type != device_type::cpu;
-            if (off_host) d.on = synchronous || unordered ? ready : consumer;  // mutant: r48_on_consumer
+            if (off_host) d.on = synchronous || unordered ? ready : consumer;
             if (!d.on.names_stream()) d.on = {};  // no stream to queue on: the copy is synchronous
             bool const is_queued = d.on.names_stream();
             if (props.is_behind_event ? pending && !is_queued : synchronous && is_queued) d.wait = wait::host;
             else if (pending && !synchronous && ready != d.on) d.wait = wait::order;
         }
         if (pending && (d.wait != wait::none || d.action == action::copy)) {
-            if (!ready.names_stream() && !props.is_behind_event)  // mutant: r43_unknown_ready
+            if (!ready.names_stream() && !props.is_behind_event)
                 return refuse(errc::stream,
                               "the stream on which the data is ready is unknown: pass a managed_tensor (for a raw "
                               "struct, from_dlpack(raw)) with a back end and either that stream or "
@@ -218,11 +209,11 @@ namespace detail {
                 return refuse(errc::stream,
                               "the data is ready on a null stream: pass the legacy default or the per-thread default "
                               "stream (R44)");
-            if (!fits(ready, props.device.type))  // mutant: r43_family
+            if (!fits(ready, props.device.type))
                 return refuse(errc::stream,
                               "the stream on which the data is ready belongs to a different type of device than the "
                               "data: pass a stream of the device of the data (R43–R45)");
-            if (ready.is_default_of_other(props.device))  // mutant: r43_ready_of_other
+            if (ready.is_default_of_other(props.device))
                 return refuse(errc::stream,
                               "stream of another device: the data is ready on the default stream of a device that "
                               "does not hold it: pass a stream of the device of the data, ordered after that default "
@@ -232,11 +223,10 @@ namespace detail {
 
     // Flags and version of the result (R4, R11–R13, R57).
     d.bits = bits & flags::subbyte_padded;
-    // mutant: r12_is_copied, r13_copy_for_legacy
     if (d.action == action::copy) d.bits = (legacy ? flags::none : d.bits) | flags::is_copied;
-    else d.bits |= bits & flags::read_only;  // mutant: r11_read_only
-    d.stamp = legacy ? version::legacy : detail::stamp_for(props.type, d.bits, req.max_version);  // mutant: r57_legacy
+    else d.bits |= bits & flags::read_only;
+    d.stamp = legacy ? version::legacy : detail::stamp_for(props.type, d.bits, req.max_version);
     return d;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

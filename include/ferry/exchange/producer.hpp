@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A producer with its own export protocol, such as a Python object: `managed_tensor ferry_export(request const&)`
 /// returns a tensor, or a result that contains one. The tensor need not satisfy the request, because from_dlpack copies
@@ -143,7 +143,6 @@ struct try_view_of_t : detail::no_lasting_array {
     /// Returns a view of an array, or the error; see `view_of`.
     ///
     /// \param a      array; must outlive the view
-    /// \param where  source location for errors
     /// \return       view of the elements, or the error
     template <viewable Array>
     [[nodiscard]] auto operator()(Array& a, std::source_location where = std::source_location::current()) const
@@ -179,7 +178,6 @@ struct try_device_of_t : detail::no_array {
     /// Returns the device of an array, or the error; see `device_of`.
     ///
     /// \param a      array
-    /// \param where  source location for errors
     /// \return       device, or the error
     template <class Array>
         requires viewable<std::remove_reference_t<Array>>
@@ -196,4 +194,4 @@ struct try_device_of_t : detail::no_array {
 /// `try_device_of(array)` returns what `device_of` returns, or the error that it throws.
 inline constexpr try_device_of_t try_device_of{};
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -11,7 +11,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// The `copy` argument of the array API (R53).
 enum class copy_policy : std::uint8_t {
@@ -90,4 +90,4 @@ struct request_of_wrong_copy {
 
 }  // namespace detail
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Exports an array: shares its memory if the request and the array allow it, otherwise copies it or fails (R53).
 ///
@@ -46,7 +46,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 ///               array do not keep their address.
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
-/// \param where  source location for errors
 /// \return       tensor that owns the array, another owner of its memory, or a copy; `try_to_dlpack` returns the tensor
 ///               or the error, which is errc::out_of_memory for std::bad_alloc
 /// \throws error           errc::copy_needed, not_shareable, stream, device or no_backend; errc::argument when a move
@@ -73,7 +72,6 @@ template <class Array, class BackEnd = host_back_end const&>
 /// Exports an array without a copy, on its device.
 ///
 /// \param array  array; an rvalue must own its elements, and an lvalue requires array_traits<T>::share
-/// \param where  source location for errors
 /// \return       tensor that owns the array, or another owner of its memory; `try_to_dlpack` returns the tensor or the
 ///               error
 /// \throws error           errors of the overload with a request
@@ -103,7 +101,6 @@ template <class Array>
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required for a wait or a copy, except for devices of type cpu
-/// \param where     source location for errors
 /// \return          the tensor, a struct that owns it, or a copy; `try_to_dlpack` returns the tensor or the error
 /// \throws error           errc::consumed when `tensor` is empty; errors of the overload for arrays
 /// \throws std::bad_alloc  when an allocation fails
@@ -137,7 +134,6 @@ template <class BackEnd = host_back_end const&>
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required except for devices of type cpu
-/// \param where     source location for errors
 /// \return          copy; `try_to_dlpack` returns the copy or the error
 /// \throws error           errc::not_shareable for copy_policy::never; errc::consumed for an empty managed_tensor;
 ///                         errors of the overload for arrays
@@ -192,4 +188,4 @@ FERRY_DELETED_BRACED(to_dlpack, try_to_dlpack, (From&&, detail::wrong_request, R
     template <class From, class... Rest>);
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

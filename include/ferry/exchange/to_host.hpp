@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Imports a tensor to the host: shares memory that the host can read, if the producer allows it, and otherwise copies
 /// (R39, R48, R53).
@@ -23,7 +23,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE {
 ///
 /// \param from   producer: an array, an exporter or a foreign struct; ownership as in from_dlpack
 /// \param b      back end; required for device memory
-/// \param where  source location for errors
 /// \return       tensor on the host, ready to read; `try_to_host` returns the tensor or the error
 /// \throws error           errors of from_dlpack
 /// \throws std::bad_alloc  when an allocation fails
@@ -50,7 +49,6 @@ template <class Producer, class BackEnd = host_back_end const&>
 /// \param tensor    tensor; consumed on success, unchanged on failure
 /// \param b         back end; required for device memory
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
-/// \param where     source location for errors
 /// \return          tensor on the host, ready to read; `try_to_host` returns the tensor or the error
 /// \throws error           errors of to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
@@ -74,7 +72,6 @@ template <class BackEnd>
 /// \param kept      managed_tensor, or view
 /// \param b         back end; required for device memory
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
-/// \param where     source location for errors
 /// \return          copy on the host, ready to read; `try_to_host` returns the copy or the error
 /// \throws error           errors of to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
@@ -122,7 +119,6 @@ FERRY_DELETED_BOTH(to_host, try_to_host, (managed_tensor const&), "a managed_ten
 /// Overload for tensors in pageable host memory (type cpu); no stream is needed.
 ///
 /// \param tensor  tensor in pageable host memory; consumed on success, unchanged on failure
-/// \param where   source location for errors
 /// \return        the tensor; `try_to_host` returns the tensor or the error
 /// \throws error           errc::stream for any other memory, including pinned and managed memory; errc::consumed when
 ///                         `tensor` is empty
@@ -138,4 +134,4 @@ FERRY_DELETED_BOTH(to_host, try_to_host, (managed_tensor const&), "a managed_ten
     return try_to_dlpack(std::move(tensor), request{.device = cpu}, share_only, {}, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -5,7 +5,7 @@
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/view.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Exports typed views by `borrow` or as copies, because their elements belong to another object. A view does not store
 /// its device, and is exported as host memory, on which no work may be pending.
@@ -23,4 +23,4 @@ struct array_traits<typed_view<T, Rank, access_from::host, Layout>> {
 template <element T, int Rank, layout Layout>
 inline constexpr bool detail::is_device_view<typed_view<T, Rank, access_from::device, Layout>> = true;
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

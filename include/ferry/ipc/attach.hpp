@@ -9,7 +9,7 @@
 
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 /// Attaches a tensor that another process of this user shares, without a copy.
 ///
@@ -26,7 +26,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// \param from     descriptor of a tensor, from `shared::descriptor`
 /// \param options  session, stream, device and file descriptors
 /// \param b        back end; a `handle_back_end` for device memory
-/// \param where    source location for errors
 /// \return         tensor that keeps the mapping
 /// \throws error  errc::bad_descriptor: malformed, or its bounds exceed the memory;
 ///                errc::exporter_gone: the share is closed, or the exporting process has exited;
@@ -47,7 +46,7 @@ template <class BackEnd>
     return ipc::attach(from, attach_options{}, b, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/ipc/detail/attach.ipp>

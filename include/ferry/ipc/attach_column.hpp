@@ -9,7 +9,7 @@
 
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 /// Attaches a column that another process of this user shares, without a copy.
 ///
 /// The rules of `attach` apply. Columns, slices and children share the mappings of all memories, which the last of them
@@ -24,7 +24,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
 /// \param from     descriptor of a column
 /// \param options  as for `attach`
 /// \param b        back end; a `handle_back_end` for device memory
-/// \param where    source location for errors
 /// \return         column that keeps the mapping
 /// \throws error  errc::bad_column, with the path of the node; errc::argument: the descriptor of a tensor; as `attach`
 [[nodiscard]] FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options const& options = {},
@@ -38,7 +37,7 @@ template <class BackEnd>
     return ipc::attach_column(from, attach_options{}, b, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/ipc/detail/attach_column.ipp>

@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
 /// An exported_memory or opened_memory of any type, whose operations throw their errors.
@@ -180,4 +180,4 @@ struct handle_calls : handle_ref {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

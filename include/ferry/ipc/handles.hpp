@@ -14,7 +14,7 @@
 #include <optional>
 #include <span>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 /// Size of the handle of an event, in descriptors and in control pages, in bytes.
 inline constexpr std::size_t event_handle_bytes = 64;
@@ -110,4 +110,4 @@ concept passing_back_end = requires(B& b, wire::memory const& m, stream_token on
 };
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

@@ -13,7 +13,7 @@
 #include <string>  // paths of buffers are made
 #include <vector>  // as above
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 class session;
 
@@ -103,4 +103,4 @@ struct share_copies {
     [[nodiscard]] explicit operator bool() const noexcept { return bytes != 0; }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

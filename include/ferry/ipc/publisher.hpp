@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>  // slots
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 /// Publishes frames under a name, in slots of shared memory, to any number of subscribers of the same user.
 ///
@@ -124,7 +124,7 @@ class publisher {
             detail::fail(errc::argument, api,
                          message{"slot "} << slot << " is not being written: pass the result of begin");
         auto& r = records_[slot];
-        if (slots_[slot].record_ready(on)) {  // mutant: ipc_topic_ready
+        if (slots_[slot].record_ready(on)) {
             auto made = describe(slots_[slot]);
             made.record.first_file = r.record.first_file;
             made.is_begun = true;
@@ -182,7 +182,7 @@ class publisher {
         file_.put_generation(k, next);  // first: from here on no subscriber keeps it
         std::atomic_thread_fence(std::memory_order_seq_cst);
         try {
-            if (slots_[k].wait_for_readers({}, on)) {  // mutant: ipc_topic_readers
+            if (slots_[k].wait_for_readers({}, on)) {
                 r.record.generation = next;
                 return r.is_begun = true;
             }
@@ -203,4 +203,4 @@ class publisher {
     detail::process_mark process_ = detail::process_mark::here();
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

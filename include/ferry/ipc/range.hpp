@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 /// The smallest range of bytes that contains all elements of a tensor, for strides of any sign. Borrows the memory.
 struct byte_range {
@@ -41,4 +41,4 @@ struct memory_range {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

@@ -1,5 +1,4 @@
 // ferry: registry, which publishes tensors and columns under names, bounded in bytes.
-// length: the owner of a registry and its readers share the format.
 //
 // A registry is a directory `<name>.names`, in the directory of the topics, of files: a record of a topic each,
 // replaced atomically. The process that owns it has claimed its name.
@@ -26,7 +25,7 @@
 #include <utility>
 #include <vector>  // lists of names
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 /// Options of a registry. An aggregate whose order of members is frozen.
 struct registry_options {
@@ -310,4 +309,4 @@ template <class T, class Attach>
     return all;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

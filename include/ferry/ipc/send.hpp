@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>  // what is received is owned
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 /// Limits of one `send` or `receive`.
 struct transfer_limits {
@@ -35,7 +35,6 @@ struct parcel {
 /// \param bytes   content of the message; may be empty
 /// \param files   open file descriptors; borrowed: the peer receives duplicates
 /// \param limits  limits of the message and of the call
-/// \param where   source location for errors
 /// \throws error  errc::argument: a message beyond the limits, a descriptor that is not open, a socket of another type,
 ///                or a datagram larger than SO_SNDBUF; errc::busy: the peer has not received enough in time;
 ///                errc::exporter_gone: the peer has closed the socket; errc::out_of_memory: too many files in sockets
@@ -51,7 +50,6 @@ FERRY_INLINE void send(int socket, std::span<std::byte const> bytes, std::span<i
 ///
 /// \param socket  socket, as for `send`; borrowed
 /// \param limits  limits of the message and of the call; no more memory than this is allocated
-/// \param where   source location for errors
 /// \return        content of the message, and its files, with close-on-exec
 /// \throws error  errc::bad_descriptor: not a message of `send`, beyond the limits, or not with the files that it
 ///                states; errc::busy: no whole message in time; errc::exporter_gone: the peer has closed the socket;
@@ -60,7 +58,7 @@ FERRY_INLINE void send(int socket, std::span<std::byte const> bytes, std::span<i
 [[nodiscard]] FERRY_INLINE parcel receive(int socket, transfer_limits const& limits = {},
                                           std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/ipc/detail/send.ipp>

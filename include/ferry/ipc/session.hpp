@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <memory>  // tensors outlive the session that attached them
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 namespace detail {
 struct session_access;
@@ -67,7 +67,7 @@ struct session_access {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/ipc/detail/session.ipp>

@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 namespace detail {
 
@@ -74,7 +74,6 @@ template <class Array>
 /// \param tensor   tensor to share; owned by the share on success, by the caller on failure
 /// \param options  session, copy policy and stream
 /// \param b        back end; a `handle_back_end` for device memory
-/// \param where    source location for errors
 /// \return         the share, with the descriptor for other processes
 /// \throws error  errc::copy_needed, not_exportable, no_backend, out_of_memory, permission, unsupported_platform,
 ///                consumed, stream; errors of the back end; with `freeze`, errc::busy: a process has the memory mapped
@@ -88,7 +87,6 @@ template <class Array>
 /// \param array    rvalue, which is moved in, and is unchanged on failure; or lvalue, which needs array_traits::share
 /// \param options  as for a tensor
 /// \param b        back end
-/// \param where    source location for errors
 /// \return         the share
 /// \throws error  errors of the overload for a tensor; errors of `to_dlpack`
 template <class Array, class BackEnd = host_back_end const&>
@@ -122,7 +120,7 @@ template <class Tensor, class... Rest>
     requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
 shared share(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/ipc/detail/share.ipp>

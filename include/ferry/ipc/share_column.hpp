@@ -9,7 +9,7 @@
 #include <concepts>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
 [[nodiscard]] FERRY_INLINE shared share_column(column const& c, share_options const& options, handle_ref b,
@@ -38,7 +38,6 @@ namespace detail {
 /// \param c        column to share; the share keeps its memory
 /// \param options  as for a tensor
 /// \param b        back end; a `handle_back_end` for device memory
-/// \param where    source location for errors
 /// \return         the share, with the descriptor for other processes
 /// \throws error  errc::bad_column: offsets that lead out of their data; copy_needed, not_exportable: the message names
 ///                the buffer; bad_descriptor: a name is not UTF-8; as for a tensor
@@ -56,7 +55,7 @@ template <class Column, class BackEnd>
     return ipc::share(c, share_options{}, b, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/ipc/detail/share_column.ipp>

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>  // a column may have several files
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 namespace detail {
 struct share_access;
@@ -68,7 +68,6 @@ class shared {
     [[nodiscard]] FERRY_INLINE bool holds_column() const noexcept;
     /// Returns the shared column, which keeps the memory, even after `close`. Requires #include
     /// <ferry/ipc/share_column.hpp>.
-    /// \param where  source location for errors
     /// \throws error  errc::argument: no column is shared
     /// \throws std::bad_alloc
     [[nodiscard]] FERRY_INLINE ferry::column column(std::source_location where = std::source_location::current()) const;
@@ -98,7 +97,6 @@ class shared {
     /// \param limit  longest wait
     /// \param on     stream that writes: it waits for the work that importers queued before they dropped their
     ///               tensors, and for that of `record_ready`; without a stream the host waits
-    /// \param where  source location for errors
     /// \return       false when a process still has a tensor
     /// \throws error  errc::stream: a null stream, or one of another device; errors of the back end
     [[nodiscard]] FERRY_INLINE bool wait_for_readers(std::chrono::nanoseconds limit, stream_token on = {},
@@ -108,7 +106,6 @@ class shared {
     /// recorded before. Only for device memory. Does not wait, unless the back end has no free event.
     ///
     /// \param on     stream that writes; one that is none has no effect
-    /// \param where  source location for errors
     /// \return       whether `descriptor` has changed, so that importers need the new one: at most the first time
     /// \throws error  errc::stream: a null stream, one of another device, or memory of the host; errors of the back end
     FERRY_INLINE bool record_ready(stream_token on, std::source_location where = std::source_location::current());
@@ -132,7 +129,7 @@ struct share_access {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/ipc/detail/shared.ipp>

@@ -9,7 +9,7 @@
 #include <memory>  // see region.hpp
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 /// A memory space of the host in which every allocation is a segment. Tensors in it are shared without a copy by shares
 /// of the same session. An allocation needs several system calls and at least five pages: intended for tensors, not
@@ -22,7 +22,6 @@ class shared_space {
     /// Allocates zeroed memory.
     /// \param bytes      size
     /// \param alignment  at most 4096
-    /// \param where      source location for errors
     /// \throws error  errc::out_of_memory: /dev/shm is full; errc::alignment, permission, unsupported_platform
     [[nodiscard]] FERRY_INLINE void* allocate(std::size_t bytes, std::size_t alignment = default_alignment,
                                               std::source_location where = std::source_location::current());
@@ -37,7 +36,7 @@ class shared_space {
 
 static_assert(memory_space<shared_space>);
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/ipc/detail/space.ipp>

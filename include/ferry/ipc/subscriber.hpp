@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>  // descriptors of the slots
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 /// A frame of a topic.
 template <class T>
@@ -109,7 +109,7 @@ class subscriber {
                 try {
                     T value = attach(*c->from, how);
                     // Last: from here on the slot is kept until `value` ends.
-                    if (is_current(*c)) {  // mutant: ipc_topic_current
+                    if (is_current(*c)) {
                         seen_ = c->generation;
                         return frame<T>{std::move(value), seen_};
                     }
@@ -240,4 +240,4 @@ class subscriber {
     return names;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

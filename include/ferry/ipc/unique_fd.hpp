@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 /// Owns a file descriptor, which the destructor closes. Move-only; -1: empty.
 class unique_fd {
@@ -38,4 +38,4 @@ class unique_fd {
     int fd_ = -1;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

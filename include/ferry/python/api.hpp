@@ -40,7 +40,7 @@
 #include <see_the_error_above>
 #endif
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 /// Returns whether the interpreter is not initialised or is being finalised. In both cases, Python objects must not be
 /// used (R66).
@@ -61,7 +61,6 @@ namespace detail {
 /// at the first noexcept function. With libstdc++, the thread blocks here until the process ends (R66); with other
 /// standard libraries, the unwinding is not stopped.
 ///
-/// \param call  function without arguments
 /// \return      its result
 template <class F>
 decltype(auto) call_python(F&& call) {
@@ -202,4 +201,4 @@ class [[nodiscard]] critical_section {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

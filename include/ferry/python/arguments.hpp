@@ -18,7 +18,7 @@
 #include <memory>  // a list of names that is not complete
 #include <optional>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Names for attribute look-ups, interned once and never released. The constructor requires the GIL.
@@ -56,7 +56,6 @@ struct interned_names {
 
 /// Sets `cached`, which all imports and exports share, unless another thread has set it.
 ///
-/// \param cached  names; null
 /// \throws error_is_set  MemoryError; ImportError in a sub-interpreter, whose strings do not outlive it
 FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) {
     require_main_interpreter();
@@ -79,7 +78,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Calls `__index__`.
 ///
-/// \param object  object
 /// \return        the integer; null, without a Python error, if the object is not one
 /// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] FERRY_COLD inline reference index_of(PyObject* object) {
@@ -92,8 +90,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Converts an int, or an object with `__index__`, to 64 bits; clamps values out of range.
 ///
-/// \param object  object
-/// \param out     value
 /// \return        false, without a Python error, if the object is not an integer
 /// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline bool to_integer(PyObject* object, long long& out) {
@@ -110,9 +106,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 /// Converts a tuple or list of two integers. Holds references to both items, because `__index__` of the first may clear
 /// the list.
 ///
-/// \param object  object
-/// \param first   first integer
-/// \param second  second integer
 /// \return        false, without a Python error, if the object is not such a pair
 /// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline bool to_pair(PyObject* object, long long& first, long long& second) {
@@ -127,8 +120,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Converts a pair (type, id) to a device.
 ///
-/// \param pair  tuple or list of two integers
-/// \param text  message of the ValueError for anything else
 /// \return      device; its type and id are not checked
 /// \throws error_is_set  ValueError; an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline device device_from_pair(PyObject* pair, char const* text) {
@@ -140,7 +131,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Converts `max_version` (R57).
 ///
-/// \param object  None or a pair of integers
 /// \return        version; version::legacy for None and for a major version below 1
 /// \throws error_is_set  TypeError, ValueError; an exception of `__index__`
 [[nodiscard]] inline version version_from(PyObject* object) {
@@ -156,7 +146,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Converts `copy` (R54).
 ///
-/// \param object  None, True or False
 /// \return        policy
 /// \throws error_is_set  ValueError
 [[nodiscard]] inline copy_policy copy_from(PyObject* object) {
@@ -168,7 +157,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Converts `stream` to the number of a stream, whose meaning depends on the device (R44–R46).
 ///
-/// \param object  None or an integer
 /// \return        the number; std::nullopt for None
 /// \throws error_is_set  ValueError; an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline std::optional<long long> stream_number(PyObject* object) {
@@ -181,8 +169,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Converts the number of a stream to a token (R44–R46).
 ///
-/// \param given  number, or nothing
-/// \param type   device type of the memory
 /// \return       token
 /// \throws error_is_set  ValueError
 [[nodiscard]] FERRY_NOINLINE inline stream_token stream_from(std::optional<long long> given, device_type type) {
@@ -212,7 +198,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Converts a stream to the number that `__dlpack__` expects.
 ///
-/// \param token  token
 /// \return       new reference to an integer, -1 for no_sync(); null, which represents None, for a token without a
 ///               stream
 [[nodiscard]] inline reference to_number(stream_token token) {
@@ -271,4 +256,4 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

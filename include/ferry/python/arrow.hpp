@@ -7,7 +7,7 @@
 #include <ferry/python/detail/arrow_capsule.hpp>
 #include <ferry/python/install.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// The methods of a column type, with the signatures that CPython calls.
@@ -112,4 +112,4 @@ template <stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
     return true;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -17,7 +17,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Returns a new tuple of two objects.
@@ -180,4 +180,4 @@ inline void check_requested_schema(char const* method, column_view c, PyObject* 
     return detail::make_arrow_capsule(detail::owned_struct{stream}).release();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

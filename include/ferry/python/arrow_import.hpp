@@ -18,7 +18,7 @@
 #include <memory>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Returns a method of an object, or null. For a class, searches only the metaclass, because the class defines methods
@@ -210,4 +210,4 @@ template <class BackEnd = host_back_end>
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -1,5 +1,4 @@
 // ferry: the buffer protocol (PEP 3118), in both directions.
-// length: imports and exports share the table of formats.
 #pragma once
 
 #include <ferry/python/api.hpp>
@@ -22,7 +21,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// A format of one element, without the character for the byte order, and its data type. `l` and `L` are the platform's
@@ -45,8 +44,6 @@ inline constexpr buffer_format buffer_formats[] = {
 
 /// Returns the data type of the elements of a buffer.
 ///
-/// \param format  format; null means unsigned bytes
-/// \param size    size of an element in bytes
 /// \return        data type
 /// \throws error_is_set  BufferError: a structure or another format without a DLPack data type (R16), or elements in
 ///                       another byte order (R20)
@@ -236,4 +233,4 @@ class owned_buffer {
 /// \param buffer  buffer that get_buffer filled
 inline void release_buffer(Py_buffer* buffer) noexcept { PyMem_Free(std::exchange(buffer->internal, nullptr)); }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

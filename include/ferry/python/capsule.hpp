@@ -15,7 +15,7 @@
 
 #include <optional>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// The name of a capsule (R60). It has static storage duration, because CPython stores the pointer.
@@ -40,7 +40,6 @@ void destroy_capsule(PyObject* capsule) noexcept {
 
 /// Creates a capsule.
 ///
-/// \param raw  struct; owned by the capsule on success
 /// \return     new reference
 /// \throws error_is_set  MemoryError; the deleter has run
 template <ferry::detail::managed_struct Raw>
@@ -55,8 +54,6 @@ template <ferry::detail::managed_struct Raw>
 
 /// Returns the struct in a capsule, without consuming it.
 ///
-/// \tparam Raw     type of the struct
-/// \param capsule  capsule
 /// \return         the struct, owned by the capsule; null, without a Python error, if the capsule has another name
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* struct_in(PyObject* capsule) noexcept {
@@ -68,8 +65,6 @@ template <ferry::detail::managed_struct Raw>
 /// Consumes a capsule by renaming it (R62). No Python code runs, no object is allocated and neither the GIL nor the
 /// critical section is released between reading and renaming, so that only one of two threads obtains the struct.
 ///
-/// \tparam Raw     type of the struct
-/// \param capsule  capsule
 /// \return         the struct, whose deleter the caller must call; null, without a Python error, if the capsule has
 ///                 another name or has been consumed
 /// \throws error_is_set  the capsule could not be renamed, and is unchanged
@@ -83,9 +78,6 @@ template <ferry::detail::managed_struct Raw>
 
 /// Consumes a capsule and validates its tensor.
 ///
-/// \param capsule  capsule
-/// \param assumed  flags of a legacy tensor
-/// \param r        destination of the errors of ferry::from_dlpack
 /// \return         tensor; empty if the capsule contains no struct, or after an error that `r` records
 /// \throws error_is_set  the capsule could not be renamed, and is unchanged
 [[nodiscard]] FERRY_NOINLINE inline managed_tensor take_tensor(PyObject* capsule, flags assumed,
@@ -214,4 +206,4 @@ template <class F>
     return detail::make_capsule(tensor.release());
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 /// A class that the generic type caster accepts: array_traits adapts it, with adopt for arguments and view for results,
 /// and casts_array<T> is true.
@@ -66,4 +66,4 @@ template <class T, class... Options>
 inline constexpr bool owns_tensor<argument<T, Options...>> = owns_tensor<T>;
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -14,7 +14,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace python::detail {
 
 /// The numbers of a column, as a tensor that several exports share.
@@ -54,4 +54,4 @@ template <class BackEnd>
 }
 
 }  // namespace python::detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -13,7 +13,7 @@
 
 #include <optional>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Returns the current CUDA device.
@@ -93,4 +93,4 @@ template <class T, class Unwrap>
                                  PyDescr_NewGetSet(type, &detail::cuda_interface_of<T, Unwrap>::property));
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

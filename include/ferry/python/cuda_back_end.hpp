@@ -10,7 +10,7 @@
 
 #include <optional>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Makes a CUDA device current for a scope. Does nothing for other device types or if the device does not exist.
@@ -54,4 +54,4 @@ struct cuda_back_end : BackEnd {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

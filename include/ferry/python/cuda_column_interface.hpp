@@ -11,7 +11,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 /// Imports an object with a one-dimensional `__cuda_array_interface__`, of any version, as a column. The column keeps
 /// the object alive. The mask becomes the validity: a mask of bits ("<t1", as cuDF provides it) is shared; a mask of
@@ -85,4 +85,4 @@ template <class Unwrap, stateless ReadyOn>
                                  PyDescr_NewGetSet(type, &detail::cuda_interface_of_column<Unwrap, ReadyOn>::property));
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// The source location of errors that have no caller in C++. One object: the location of each function would add the
@@ -172,7 +172,6 @@ class python_text {
 
 /// Returns the exception class for an error code other than errc::copy_needed.
 ///
-/// \param code  error code
 /// \return      borrowed reference
 [[nodiscard]] FERRY_COLD inline PyObject* class_of(errc code) noexcept {
     switch (code) {
@@ -292,4 +291,4 @@ template <class F>
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

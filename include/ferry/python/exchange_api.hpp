@@ -14,16 +14,10 @@
 #include <concepts>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// The exchange table (DLPackExchangeAPI) of one array type. No exception propagates from its functions (R77).
-///
-/// \tparam T        array type
-/// \tparam Unwrap   see exchange_api_capsule
-/// \tparam Wrap     see exchange_api_capsule
-/// \tparam BackEnd  stateless back end
-/// \tparam Context  see exchange_api_capsule
 template <class T, class Unwrap, class Wrap, class BackEnd, class Context>
 struct FERRY_HIDDEN exchange_table {
     /// Whether `wrap` receives the context, which the functions of a table do not.
@@ -249,4 +243,4 @@ template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end, clas
     return PyCapsule_New(const_cast<abi::exchange_api*>(&table::table), abi::exchange_api_capsule, nullptr);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

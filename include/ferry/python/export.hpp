@@ -13,7 +13,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 /// The arguments of one call to `__dlpack__`, before conversion (R52). The references are borrowed.
 struct export_arguments {
@@ -36,9 +36,6 @@ namespace detail {
 
 /// Sets the argument with a given name.
 ///
-/// \param given  arguments
-/// \param name   name
-/// \param value  value
 /// \throws error_is_set  TypeError for an unknown name
 FERRY_NOINLINE inline void set_argument(export_arguments& given, PyObject* name, PyObject* value) {
     auto const& known = names();
@@ -73,7 +70,6 @@ class held_argument {
 
 /// Requires that a call has no positional arguments.
 ///
-/// \param positional  number of positional arguments
 /// \throws error_is_set  TypeError
 inline void require_keywords(Py_ssize_t positional) {
     if (positional != 0)
@@ -82,8 +78,6 @@ inline void require_keywords(Py_ssize_t positional) {
 
 /// Converts the arguments of `__dlpack__`, of which at least one is present.
 ///
-/// \param given  arguments
-/// \param asked  receives the converted arguments
 /// \throws error_is_set  see convert_arguments
 FERRY_NOINLINE inline void convert_present(export_arguments const& given, converted_arguments& asked) {
     asked.req.copy = copy_from(given.copy);
@@ -187,12 +181,6 @@ namespace detail {
 
 /// Exports an array as a new capsule.
 ///
-/// \param array  array
-/// \param v      view of the array
-/// \param req    request
-/// \param ready  stream on which the array is ready
-/// \param b      back end
-/// \param added  flags to add to those of the result
 /// \return       new reference
 /// \throws error_is_set  errors of make_capsule
 /// \throws error         errors of ferry::to_dlpack
@@ -262,4 +250,4 @@ template <class T, class BackEnd = host_back_end>
     return export_capsule(array, convert_arguments(given), b);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

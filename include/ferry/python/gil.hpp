@@ -3,7 +3,7 @@
 
 #include <ferry/python/api.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 /// Releases the GIL until the end of the scope. The thread must hold the GIL at the start, and must not use Python
 /// objects within the scope. If the interpreter is finalised meanwhile, the thread blocks at the end of the scope until
@@ -22,4 +22,4 @@ class without_gil {
     PyThreadState* state_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -1,5 +1,4 @@
 // ferry: imports from Python objects and capsules.
-// length: the imports through the exchange table, __dlpack__ and another protocol, and their order.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -19,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// An imported tensor and the stream on which it is ready; already_ready if no work is pending. The tensor is empty if
@@ -34,8 +33,6 @@ struct imported {
 
 /// Returns the current stream of a producer, from its exchange table (R76).
 ///
-/// \param api  table
-/// \param dev  device
 /// \return     the stream; NULL is converted to the legacy default stream of CUDA, the default stream of ROCm, or
 ///             already_ready for other device types
 /// \throws error_is_set  an exception of the producer
@@ -62,9 +59,6 @@ FERRY_NOINLINE inline void call_table(PyObject* x, abi::exchange_api const& api,
 /// Imports an object through its exchange table, without synchronisation: the tensor is ready on the current stream of
 /// the producer (R73, R76).
 ///
-/// \param x     object
-/// \param type  protocols that the type of `x` publishes
-/// \param got   receives the tensor
 /// \return      false if there is no table
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
 [[nodiscard]] inline bool import_by_table(PyObject* x, published const& type, imported& got) {
@@ -105,10 +99,6 @@ concept imports_other_protocol = !std::is_void_v<ferry::detail::operations_found
 
 /// Imports an object without `__dlpack__`, through its exchange table or the other protocol of the back end.
 ///
-/// \param x     object
-/// \param type  protocols that the type of `x` publishes
-/// \param b     back end
-/// \param got   receives the tensor, whose requested copies the caller makes; unchanged for an object with neither
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
 template <class BackEnd>
 void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] BackEnd& b, imported& got) {
@@ -123,7 +113,6 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
 
 /// Returns the device that `__dlpack_device__` reports (R37).
 ///
-/// \param x  object
 /// \return   the device; std::nullopt if there is no such method or its result is not a device
 /// \throws error_is_set  an exception of the producer other than AttributeError
 [[nodiscard]] FERRY_NOINLINE inline std::optional<device> dlpack_device_of(PyObject* x) {
@@ -153,12 +142,6 @@ inline constexpr bool reaches_host_only = std::same_as<std::remove_const_t<BackE
 /// or on the stream passed to it; the function waits for both. The current Python error must be the producer's refusal
 /// to share.
 ///
-/// \param x     object
-/// \param type  protocols that the type of `x` publishes
-/// \param req   request, with the stream that was passed to the producer
-/// \param at    device of the data
-/// \param b     back end
-/// \param got   receives the copy, which is ready
 /// \throws error_is_set, error  BufferError if no table provides the current stream; an exception of the producer;
 ///                             errors of ferry::from_dlpack and of the back end
 template <class BackEnd>
@@ -192,13 +175,6 @@ FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request con
 /// is_copied_here). The device of the data is current during the call (R42), and the producer receives the stream on
 /// which T uses the data (R43).
 ///
-/// \tparam T    consumer
-/// \param x     object
-/// \param type  protocols that the type of `x` publishes
-/// \param req   request
-/// \param at    device of the data, if known
-/// \param b     back end
-/// \param got   receives the tensor; the caller makes the copies that the producer did not
 /// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack and copy_by_producer
 template <class T, class BackEnd>
 FERRY_NOINLINE void import_by_dlpack(PyObject* x, published const& type, request const& given,
@@ -227,9 +203,6 @@ FERRY_NOINLINE void import_by_dlpack(PyObject* x, published const& type, request
 /// Returns whether the tensor is ready on the stream that was passed to the producer: for GPU memory only if the stream
 /// belongs to that GPU, otherwise always.
 ///
-/// \param actual     device of the tensor
-/// \param announced  device for which the stream was chosen, if known
-/// \param requested  requested device
 /// \return           whether the tensor is ready on that stream
 [[nodiscard]] inline bool is_ordered(device actual, std::optional<device> announced, std::optional<device> requested) {
     if (actual.type != device_type::cuda && actual.type != device_type::rocm) return true;
@@ -262,13 +235,6 @@ FERRY_COLD void repeat_import(PyObject* x, published const& type, request const&
 /// device (R38). `__dlpack_device__` is called only if the request, the current stream of T or the back end depends on
 /// the device, or if an import from the same type has been repeated before.
 ///
-/// \tparam T    consumer
-/// \param x     object
-/// \param type  protocols that the type of `x` publishes
-/// \param req   request
-/// \param b     back end
-/// \param got   receives the tensor; the caller makes the copies that the producer did not. Unchanged for an object
-///              without a protocol
 /// \throws error_is_set, error  errors of import_by_dlpack and import_without_dlpack; errc::device if the device
 ///                             changes
 template <class T, class BackEnd>
@@ -287,12 +253,6 @@ FERRY_NOINLINE void import_producer(PyObject* x, published const& type, request 
 
 /// Imports a PyTorch tensor. Rejects tensors with properties that DLPack cannot represent.
 ///
-/// \tparam T    consumer
-/// \param x     tensor
-/// \param type  protocols that the type of `x` publishes
-/// \param req   request
-/// \param b     back end
-/// \param got   receives the tensor; the caller makes the copies that the producer did not
 /// \throws error_is_set, error  BufferError with the fix; errors of import_producer
 template <class T, class BackEnd>
 FERRY_NOINLINE void import_torch(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
@@ -326,12 +286,6 @@ FERRY_NOINLINE void import_torch(PyObject* x, published const& type, request con
 /// Imports an object with `__dlpack__`, or a capsule (R64). A capsule was created without a stream, so its tensor is
 /// ready on the default stream (R44).
 ///
-/// \tparam T  consumer
-/// \param x   object or capsule
-/// \param req request
-/// \param b   back end
-/// \param got receives the tensor; the caller makes the copies that the producer did not. Unchanged for an object
-///            without a protocol
 /// \throws error_is_set, error  errors of import_producer, import_torch and from_capsule
 template <class T, class BackEnd>
 void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
@@ -347,9 +301,6 @@ void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
 
 /// Returns whether a producer copied despite copy=False (R54). The flag in a capsule does not belong to the request.
 ///
-/// \param x    object
-/// \param req  request
-/// \param got  tensor of the object
 /// \return     whether it copied
 [[nodiscard]] inline bool is_copied_despite(PyObject* x, request const& req, managed_tensor const& got) noexcept {
     return req.copy == copy_policy::never && got.is_copied() && PyCapsule_CheckExact(x) == 0;
@@ -364,9 +315,6 @@ inline constexpr char const* copied_text =
 
 /// Returns whether a tensor satisfies a request, so that no copy and no wait remains.
 ///
-/// \tparam T   consumer
-/// \param req  request
-/// \param got  tensor
 /// \return     whether it is the result
 template <class T>
 [[nodiscard]] bool is_final(request const& req, managed_tensor const& got) noexcept {
@@ -424,4 +372,4 @@ FERRY_DELETED_BRACED(from_python, try_from_python, (PyObject*, ferry::detail::wr
     template <class T, class... Rest>);
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -7,14 +7,12 @@
 #include <ferry/python/methods.hpp>
 #include <ferry/python/object.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 namespace detail {
 
 /// Returns whether methods can be added to a type in the current interpreter.
 ///
-/// \param type  type
-/// \param what  protocol, for the message
 /// \return      false with a Python error set
 [[nodiscard]] inline bool can_install(PyTypeObject* type, char const* what) noexcept {
     if (!check_interpreter()) return false;
@@ -121,4 +119,4 @@ template <class T, class Unwrap, class Wrap, class BackEnd = host_back_end>
            install_exchange_api<T>(type, unwrap, wrap, b);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

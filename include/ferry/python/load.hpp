@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// The array type of imports whose options name a stream. Its array_traits, below, pass that stream to the producer.
 template <names_stream Options>
@@ -220,7 +220,7 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
     std::optional<managed_tensor> tensor_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail
 
 /// Passes the stream of the options to the producer.
 template <class Options>

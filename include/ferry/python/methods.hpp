@@ -14,13 +14,12 @@
 #include <concepts>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 namespace detail {
 
 /// Casts a function with keyword arguments to the type of the entries of a table of methods.
 ///
-/// \param function  function for the flags `METH_FASTCALL | METH_KEYWORDS`
 /// \return          the same function
 [[nodiscard]] inline PyCFunction with_keywords(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t,
                                                                      PyObject*)) noexcept {
@@ -75,9 +74,6 @@ struct import_arguments {
 
 /// Parses the arguments of `from_dlpack(x, /, *, device=None, copy=None)`.
 ///
-/// \param args        arguments of the vectorcall protocol
-/// \param positional  number of positional arguments
-/// \param keywords    tuple of the names, or null
 /// \return            arguments
 /// \throws error_is_set  TypeError for an unknown keyword or another number of positional arguments; errors of
 ///                       copy_from and as_device
@@ -180,4 +176,4 @@ template <class T, class Wrap, class BackEnd = host_back_end>
     return detail::import_method<T, Wrap, BackEnd>::define(METH_CLASS);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// Type caster for an argument of type T. An exception other than a refusal of the argument is stored, and thrown when
 /// the function is called, because it must not propagate through nanobind's casters for containers.
@@ -127,7 +127,7 @@ struct nanobind_array : nanobind_argument<T, options<>> {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail
 
 namespace nanobind::detail {
 
@@ -213,7 +213,7 @@ struct type_caster<T> : ferry::python::detail::nanobind_array<T> {};
 
 }  // namespace nanobind::detail
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 /// Registers an exception translator: a ferry::error that propagates from a bound function becomes the Python exception
 /// in the table of docs/python.md. Call this function during the initialisation of the module.
@@ -231,4 +231,4 @@ inline void report_errors([[maybe_unused]] nanobind::module_ const& module) {
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

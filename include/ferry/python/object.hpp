@@ -5,13 +5,12 @@
 
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Acquires the GIL and calls a function that releases an object (R65). Preserves the current Python error (R67). A
 /// thread that holds the GIL keeps it: in a sub-interpreter, PyGILState_Ensure would wait for the GIL of this thread.
 ///
-/// \param release  function without arguments, which may run Python code
 /// \return         false if the interpreter is being finalised: the function is not called, and the object leaks (R66)
 template <class F>
 [[nodiscard]] bool with_gil(F&& release) noexcept {
@@ -126,12 +125,10 @@ class removed_error {
 
 /// Calls a method without arguments. Requires the GIL.
 ///
-/// \param object  object
-/// \param name    name of the method
 /// \return        the result; null with a Python error set
 [[nodiscard]] FERRY_NOINLINE inline reference call_method_of(PyObject* object, PyObject* name) {
     return reference{call_python([&] { return PyObject_VectorcallMethod(name, &object, 1, nullptr); })};
 }
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 /// Option: when to copy a tensor. With copy_policy::never, the tensor is shared, or the argument is rejected. With
 /// copy_policy::always, it is copied. Without the option, a copy is made if the tensor cannot be used otherwise, unless
@@ -118,4 +118,4 @@ concept names_stream = requires(device d) {
 };
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// Type caster for an argument of type T.
 template <class T, class Options>
@@ -97,7 +97,7 @@ struct pybind11_array : pybind11_argument<T, options<>> {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail
 
 namespace pybind11::detail {
 
@@ -191,7 +191,7 @@ struct type_caster<T> : ferry::python::detail::pybind11_array<T> {};
 
 }  // namespace pybind11::detail
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 /// Registers an exception translator: a ferry::error that propagates from a bound function becomes the Python exception
 /// in the table of docs/python.md. Call this function during the initialisation of the module.
@@ -209,4 +209,4 @@ inline void report_errors([[maybe_unused]] pybind11::module_ const& module) {
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -19,14 +19,11 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Removes the current Python error.
 ///
-/// \param raised  receives the exception, if it is not null
-/// \param api     public function that reports the error
-/// \param where   source location of the call
 /// \return        errc::out_of_memory for a MemoryError, otherwise errc::foreign_exception
 [[nodiscard]] FERRY_COLD inline error take_python_error(reference* raised, char const* api,
                                                         std::source_location where) noexcept {
@@ -39,9 +36,6 @@ namespace detail {
 
 /// Returns the error for the current C++ exception, and removes the Python error. Must be called in a catch block.
 ///
-/// \param raised  receives the Python exception, if there is one and `raised` is not null
-/// \param api     public function that reports the error
-/// \param where   source location of the call
 /// \return        error
 [[nodiscard]] FERRY_COLD inline error caught_error(reference* raised, char const* api,
                                                    std::source_location where) noexcept {
@@ -114,4 +108,4 @@ template <class T, class BackEnd = host_back_end>
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

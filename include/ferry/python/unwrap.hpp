@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python {
+namespace FERRY_NAMESPACE::python {
 
 /// A function object without state, such as a captureless lambda, that C callbacks can default-construct.
 template <class F>
@@ -125,4 +125,4 @@ consteval bool is_wrap() {
 }
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python
+}  // namespace FERRY_NAMESPACE::python

@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Owner of memory that a back end allocated. Movable. `data()` returns the address. The destructor releases the memory
 /// and may run on any thread, even after the shutdown of the back end's SDK.
@@ -184,7 +184,6 @@ class allocating_from : public detail::changed_back_end<BackEnd> {
     /// \param d  device
     /// \return   true for the space's device when it is host-accessible, and for devices of the other back end
     [[nodiscard]] bool reaches(device d) const {
-        // mutant: space_reach
         return (is_host_accessible(d) && is_same_device(d, space_.device())) || this->underneath().reaches(d);
     }
     /// Allocates memory from the space. Exceptions from the space propagate.
@@ -216,4 +215,4 @@ class allocating_from : public detail::changed_back_end<BackEnd> {
     Space space_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

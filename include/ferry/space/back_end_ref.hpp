@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// The operations of a back end of one type. An optional operation that the type does not have is null.
@@ -138,4 +138,4 @@ class back_end_ref : public detail::back_end_calls {
     // clang-format on
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

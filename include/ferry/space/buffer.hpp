@@ -10,7 +10,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// The name of `buffer` in its errors.
@@ -29,7 +29,6 @@ class buffer {
     /// \param bytes      size
     /// \param space      memory space; the buffer stores a copy, which is a handle
     /// \param alignment  alignment in bytes
-    /// \param where      source location for errors
     /// \throws std::bad_alloc  when a host space cannot allocate
     /// \throws error           errc::out_of_memory when the space returns null; errors of other spaces
     explicit buffer(std::size_t bytes, Space space = Space{}, std::size_t alignment = default_alignment,
@@ -49,7 +48,7 @@ class buffer {
         return *this;
     }
     ~buffer() {
-        if (data_ != nullptr) space_.deallocate(data_, bytes_, alignment_);  // mutant: buffer_release
+        if (data_ != nullptr) space_.deallocate(data_, bytes_, alignment_);
     }
 
     /// Allocates memory. Returns an error on failure, instead of throwing it.
@@ -57,7 +56,6 @@ class buffer {
     /// \param bytes      size
     /// \param space      memory space; the buffer stores a copy, which is a handle
     /// \param alignment  alignment in bytes
-    /// \param where      source location for errors
     /// \return           buffer, or the error: errc::out_of_memory when the space returns null or throws
     ///                   std::bad_alloc; otherwise the ferry::error that the space throws
     [[nodiscard]] static result<buffer> try_allocate(std::size_t bytes, Space space = Space{},
@@ -83,7 +81,7 @@ class buffer {
           data_{bytes != 0 ? space_.allocate(bytes, alignment) : nullptr},
           bytes_{bytes},
           alignment_{alignment} {
-        if (data_ == nullptr && bytes != 0) static_cast<void>(detail::report_out_of_memory(r));  // mutant: buffer_null
+        if (data_ == nullptr && bytes != 0) static_cast<void>(detail::report_out_of_memory(r));
     }
 
     FERRY_NO_UNIQUE_ADDRESS Space space_;
@@ -92,4 +90,4 @@ class buffer {
     std::size_t alignment_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -16,7 +16,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Implements `copy` and `try_copy`.
@@ -30,7 +30,7 @@ namespace detail {
     if (plan.kind == copy_kind::empty) return 0;
     // A default stream without a device belongs to the destination's device, or to the source's for host-accessible
     // destinations.
-    on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());  // mutant: cuda_copy_device
+    on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());
     bool const is_copied = copy_and_wait(b, plan, untyped_data(dst), dst.device(), src.data(), src.device(), on, r);
     return is_copied ? dst.nbytes() : 0;
 }
@@ -46,7 +46,6 @@ namespace detail {
 /// \param src    source
 /// \param b      back end; required unless both tensors are on devices of type cpu
 /// \param on     stream of the device of `dst` or `src`, on which both tensors are ready; not needed for host memory
-/// \param where  source location for errors
 /// \return       size of the destination's elements in bytes, in a compact layout; `try_copy` returns the size or the
 ///               error
 /// \throws error  errc::rank, shape, dtype, read_only, overflow, null_data or no_backend; errc::stream for a null
@@ -65,4 +64,4 @@ inline std::int64_t copy(tensor_view const& dst, tensor_view const& src, back_en
                                          [&](detail::reporter r) { return detail::copy_elements(dst, src, b, on, r); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Kind of a copy, from the cheapest to the most general.
 enum class copy_kind : std::uint8_t {
@@ -139,7 +139,6 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
 /// \param dst    destination
 /// \param src    source
 /// \param api    name of the public function, for errors; static storage
-/// \param where  source location for errors
 /// \return       plan; of kind empty when there are no elements (R26); `try_make_copy_plan` returns the plan or the
 ///               error
 /// \throws error  errc::shape or dtype when the views differ; errc::rank or shape for a negative rank or extent;
@@ -163,4 +162,4 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     return to.outcome.error();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

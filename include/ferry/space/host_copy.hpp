@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 FERRY_INLINE void copy_loops_on_host(copy_plan const& plan, std::byte* dst, std::byte const* src) noexcept;
@@ -31,7 +31,7 @@ inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noex
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/space/detail/host_copy.ipp>

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Canonical form of two layouts of the same shape.
 ///
@@ -132,4 +132,4 @@ struct loop_nest {
     [[nodiscard]] static constexpr std::int64_t magnitude(std::int64_t n) noexcept { return n < 0 ? -n : n; }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

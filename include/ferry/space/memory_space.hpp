@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A source of memory of one device.
 ///
@@ -127,4 +127,4 @@ class resource_space {
     ferry::device device_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -15,7 +15,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Validates a view that `check_as` has found invalid, and reports the reason.
@@ -93,7 +93,6 @@ inline constexpr as_target target_of{dtype_of<T>, alignof(T), Rank, Access, Layo
 /// compare them with 0. Copies do not change the bytes.
 ///
 /// \param v      view; its data, and for a dynamic rank its extents and strides, must outlive the result
-/// \param where  source location for errors
 /// \return       typed view; `try_as` returns the typed view or the error
 /// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment; an
 ///                invalid device is reported, as errc::device, only if the extents or the data are also invalid
@@ -122,4 +121,4 @@ FERRY_DELETED_BOTH(as, try_as, (inplace_view<MaxRank> const&&, std::source_locat
         requires(Rank == dynamic_rank));
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

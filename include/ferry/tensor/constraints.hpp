@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Requirements on a tensor. A member with its default value imposes no requirement:
 /// `constraints{.dtype = dtype_of<float>, .rank = 2}` accepts any matrix of float32.
@@ -44,7 +44,6 @@ struct constraints {
     /// Checks that a tensor meets the requirements.
     ///
     /// \param v      view
-    /// \param where  source location for errors
     /// \return       nothing; `try_check` returns success or the error
     /// \throws error  errc::dtype, rank, shape, device, strides or read_only: the first requirement that is not met,
     ///                with the property of the tensor, the requirement and the fix in the message
@@ -107,4 +106,4 @@ struct constraints {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Calls a function for the elements of a view.
@@ -22,7 +22,7 @@ struct element_loop {
         for (; outer > 0; --outer) {
             std::int64_t const extent = v.extent(outer - 1), step = v.stride(outer - 1);
             if (extent == 1) continue;
-            if (count != 1 && step != stride * count) break;  // mutant: for_each_stride
+            if (count != 1 && step != stride * count) break;
             if (count == 1) stride = step;
             count *= extent;
         }
@@ -56,4 +56,4 @@ constexpr void for_each(typed_view<T, Rank, access_from::host, Layout> const& v,
     else if (size != 0) detail::element_loop{v, f}.run(0, 0);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

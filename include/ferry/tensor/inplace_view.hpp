@@ -10,7 +10,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A tensor_view of at most `MaxRank` dimensions that stores its extents and strides, and references only the data.
 ///
@@ -116,4 +116,4 @@ class inplace_view : public tensor_view {
     inplace_dims<MaxRank> shape_, strides_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

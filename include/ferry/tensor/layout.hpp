@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// The code that may access the elements (D4).
 enum class access_from : std::uint8_t {
@@ -27,4 +27,4 @@ enum class contiguity : std::uint8_t {
     either         ///< compact, row-major or column-major
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

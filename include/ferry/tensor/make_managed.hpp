@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// An iterator, or a std::reference_wrapper. The object need not be copyable. `*t` is last, because it is an error, not
@@ -90,7 +90,6 @@ template <class Owner>
 /// \param bits         flags to add to the flags of the view; flags::is_copied of the view is ignored; pass
 ///                     flags::is_copied if the memory is new (R12)
 /// \param max_version  newest version that the consumer supports (R4)
-/// \param where        source location for errors
 /// \return             tensor; `try_make_managed` returns the tensor or the error, which is errc::out_of_memory for
 ///                     std::bad_alloc
 /// \throws error           errc::argument when the move changes the shape, strides, data type, device or flags of the
@@ -120,7 +119,6 @@ template <detail::movable_owner Owner, detail::view_function<Owner> ViewOf>
 /// \param view         view of the elements; extents and strides must remain valid during the call
 /// \param bits         flags to add to the flags of the view; flags::is_copied of the view is ignored
 /// \param max_version  newest version that the consumer supports (R4)
-/// \param where        source location for errors
 /// \return             tensor; `try_make_managed` returns the tensor or the error, which is errc::out_of_memory for
 ///                     std::bad_alloc
 /// \throws error           errc::argument when the elements are in the owner; errc::strides when the number of strides
@@ -150,7 +148,6 @@ template <detail::movable_owner Owner>
 /// \param view         typed view of the elements; the tensor is read-only if T is const (R11)
 /// \param bits         flags to add to the flags of the view
 /// \param max_version  newest version that the consumer supports (R4)
-/// \param where        source location for errors
 /// \return             tensor; `try_make_managed` returns the tensor or the error
 /// \throws error           errors of the overload for tensor_view
 /// \throws std::bad_alloc  when the allocation fails
@@ -186,4 +183,4 @@ FERRY_DELETED_BOTH(make_managed, try_make_managed, (Owner&&, Other&&, Rest&&...)
                  !std::convertible_to<Other, tensor_view const&>));
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -17,7 +17,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 struct trusted;
@@ -63,7 +63,6 @@ class managed_tensor {
         return *this;
     }
     ~managed_tensor() {
-        // mutant: r6_destructor
         if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);  // R5: the deleter may be NULL
     }
 
@@ -72,7 +71,6 @@ class managed_tensor {
 
     /// Returns a view of the tensor.
     ///
-    /// \param where  source location for errors
     /// \return       view, valid until the tensor is destroyed; `try_view` returns the view or the error
     /// \throws error  errc::consumed when empty
 #if FERRY_HAS_EXCEPTIONS
@@ -88,7 +86,6 @@ class managed_tensor {
 
     /// Checks the tensor as ferry::as does, and returns a typed view.
     ///
-    /// \param where  source location for errors
     /// \return       typed view; `try_as` returns the typed view or the error
     /// \throws error  errors of ferry::as; errc::consumed when empty
 #if FERRY_HAS_EXCEPTIONS
@@ -146,7 +143,6 @@ class managed_tensor {
     [[nodiscard]] DLManagedTensorVersioned* release() noexcept { return std::exchange(raw_, nullptr); }
     /// Transfers ownership to a new legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///
-    /// \param where  source location for errors
     /// \return       struct that owns the tensor; the caller must call its deleter exactly once; `try_release_legacy`
     ///               returns that struct or the error, which is errc::out_of_memory for std::bad_alloc
     /// \throws error           errc::read_only for read-only data (R15); errc::flags for padded elements (R13);
@@ -236,4 +232,4 @@ inline result<DLManagedTensor*> managed_tensor::try_release_legacy(std::source_l
                                              [&](detail::reporter r) { return detail::release_legacy(*this, r); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

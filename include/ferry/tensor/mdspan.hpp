@@ -18,7 +18,7 @@
 #include <mdspan>
 #endif
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Implementations of mdspan.
 ///
@@ -163,7 +163,6 @@ template <class Family, class T, int Rank, access_from Access, layout Layout>
 ///
 /// \tparam Family  mdspan_family::standard, one of adapters/mdspan_*.hpp, or another family
 /// \param v      typed view of static rank
-/// \param where  source location for errors
 /// \return       mdspan; `try_to_mdspan` returns the mdspan or the error
 /// \throws error  errc::strides for zero or negative strides, and for dimensions that overlap or interleave, which
 ///                layout_stride does not allow (R28, R29)
@@ -196,4 +195,4 @@ FERRY_DELETED_BOTH(to_mdspan, try_to_mdspan, (typed_view<T, Rank, Access, Layout
     template <class Family = mdspan_family::standard, packed_type T, int Rank, access_from Access, layout Layout>);
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// Selects the indices in [first, last) of a dimension, in steps of `stride`. `range_slice{.stride = 2}` is NumPy's
 /// `::2`. Corresponds to std::range_slice of C++26, which requires a positive stride.
@@ -84,7 +84,7 @@ struct dimension {
 /// Restricts a dimension to those indices that a range_slice selects. Fails for invalid bounds and for a stride of 0.
 [[nodiscard]] constexpr bool select(range_slice s, int i, dimension& d, reporter r) {
     std::int64_t const last = s.last == range_slice::whole ? d.extent : s.last;
-    if (s.first < 0 || s.first > last || last > d.extent || s.stride == 0)  // mutant: slice_bounds
+    if (s.first < 0 || s.first > last || last > d.extent || s.stride == 0)
         return report_range(s, i, d.extent, r);
     if (s.first == last) {
         d = {0, d.stride, 0};  // offset 0: there is no first element
@@ -134,4 +134,4 @@ template <class T, int Rank, bool HasStrides, class... Selected>
 }
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

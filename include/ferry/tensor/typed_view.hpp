@@ -1,5 +1,4 @@
 // ferry: a view of a tensor whose element type, rank, access and layout are known at compile time.
-// length: one class
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
@@ -20,7 +19,7 @@
 #include <span>  // the result of span(); the cheapest header that declares std::ranges::enable_view
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A view of elements of type T, indexed by one index for each dimension.
 ///
@@ -137,7 +136,6 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     }
     /// Returns the element of a tensor of rank 0.
     ///
-    /// \param where  source location for errors
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the rank is not 0
     [[nodiscard]] constexpr reference operator()(std::source_location where = std::source_location::current()) const
@@ -234,7 +232,6 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
     }
     /// Returns the element of a tensor of rank 0. `try_at` returns the value of the element, or the error.
     ///
-    /// \param where  source location for errors
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the rank is not 0
 #if FERRY_HAS_EXCEPTIONS
@@ -345,7 +342,7 @@ class typed_view : private detail::refused_arguments<Rank, Access == access_from
         return to.outcome ? outcome{part} : outcome{to.outcome.error()};
     }
     [[nodiscard]] FERRY_ALWAYS_INLINE constexpr bool check_count(int count, detail::reporter r) const {
-        if (count == rank()) return true;  // mutant: index_count
+        if (count == rank()) return true;
         return static_cast<void>(detail::report_index_count(count, rank(), r)), false;
     }
     [[nodiscard]] constexpr bool check_indices(auto const& indices, int count, detail::reporter r) const {
@@ -391,7 +388,7 @@ template <element T, int Rank, layout Layout>
 
 }  // namespace detail
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 
 // A view of rank 1 is a std::ranges::view whose iterators do not reference the view object. <span> declares these
 // templates.

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 [[nodiscard]] FERRY_COLD inline bool report_version(version v, reporter r) {
@@ -29,18 +29,18 @@ namespace detail {
 
 /// Rejects other major versions: only `version` and `deleter` of such a struct may be accessed (R2).
 [[nodiscard]] inline bool check_version(version v, reporter r) {
-    if (v.major == version::current.major) return true;  // mutant: validate_version
+    if (v.major == version::current.major) return true;
     return report_version(v, r);
 }
 
 /// Rejects unknown device types (R3, R34), and negative ids of device types with ids (R35, R36).
 [[nodiscard]] FERRY_COLD inline bool check_device(device d, reporter r) {
-    if (!is_known(d.type))  // mutant: validate_device
+    if (!is_known(d.type))
         return report(r, errc::device,
                       message{"device type "}
                           << static_cast<int>(d.type)
                           << " is not one that DLPack defines (R3, R34): copy the tensor to the CPU first");
-    if (d.id < 0 && !ignores_id(d.type))  // mutant: validate_device_id
+    if (d.id < 0 && !ignores_id(d.type))
         return report(r, errc::device,
                       message{"the device id of "} << name(d.type) << " is " << d.id
                                                    << ", expected 0 or greater (R36): correct it in the producer");
@@ -49,7 +49,7 @@ namespace detail {
 
 /// Rejects unknown and malformed data types (R3, R16–R18).
 [[nodiscard]] FERRY_COLD inline bool check_dtype(data_type t, reporter r) {
-    if (is_valid(t)) return true;  // mutant: validate_dtype
+    if (is_valid(t)) return true;
     message text{"dtype "};
     text << t << " is unknown or malformed";
     switch (t.code) {
@@ -72,19 +72,18 @@ struct byte_reach {
 /// `reach` to the reach of compact elements.
 [[nodiscard]] FERRY_COLD inline bool check_shape(DLTensor const& t, data_type type, bool padded, std::int64_t& count,
                                                  byte_reach& reach, reporter r) {
-    if (t.ndim < 0)  // mutant: validate_ndim
+    if (t.ndim < 0)
         return report(r, errc::rank, message{"ndim is "} << t.ndim << ", expected at least 0 (R32): correct the array");
-    if (t.ndim > 0 && t.shape == nullptr)  // mutant: validate_shape_null
+    if (t.ndim > 0 && t.shape == nullptr)
         return report(r, errc::shape,
                       message{"shape is NULL with ndim "} << t.ndim << ", expected extents (R25, R32): pass the shape");
     for (int i = 0; i < t.ndim; ++i) {
-        if (t.shape[i] < 0)  // mutant: validate_extent
+        if (t.shape[i] < 0)
             return report(r, errc::shape,
                           message{"shape["} << i << "] is " << t.shape[i]
                                             << ", expected at least 0 (R32): correct the shape in the producer");
     }
     std::int64_t bytes = 0;
-    // mutant: validate_count, validate_elements
     if (!element_count({t.shape, t.ndim}, count) || !byte_count(count, type, padded, bytes))
         return report(r, errc::overflow,
                       "the product of the extents, in bytes, exceeds 63 bits (R32): correct the shape in the producer");
@@ -116,7 +115,7 @@ struct byte_reach {
 [[nodiscard]] FERRY_COLD inline bool check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded,
                                                    byte_reach& reach, reporter r) {
     if (t.strides == nullptr || count == 0) return true;
-    if (!find_reach({t.shape, t.ndim}, {t.strides, t.ndim}, type, padded, reach))  // mutant: validate_strides
+    if (!find_reach({t.shape, t.ndim}, {t.strides, t.ndim}, type, padded, reach))
         return report(
             r, errc::overflow,
             "the distance between elements, in bits, exceeds 63 bits (R32): correct shape or strides in the producer");
@@ -126,20 +125,20 @@ struct byte_reach {
 /// Checks that data is not NULL, unless the tensor is empty (R26), and that the byte offset and all elements lie within
 /// the address space (R23, R32).
 [[nodiscard]] FERRY_COLD inline bool check_data(DLTensor const& t, std::int64_t count, byte_reach reach, reporter r) {
-    if (t.data == nullptr && count != 0)  // mutant: validate_data
+    if (t.data == nullptr && count != 0)
         return report(r, errc::null_data,
                       message{"data is NULL, expected the address of "}
                           << count << " elements (R26): allocate the data before the export");
     if (!is_addressable(device{t.device}.type)) return true;
     std::uint64_t address = reinterpret_cast<std::uintptr_t>(t.data);
-    if (!checked_add(address, t.byte_offset, address) || address > UINTPTR_MAX)  // mutant: validate_offset
+    if (!checked_add(address, t.byte_offset, address) || address > UINTPTR_MAX)
         return report(r, errc::overflow,
                       message{"byte_offset is "}
                           << t.byte_offset
                           << ", beyond the end of the address space (R23, R32): set data to the address of the first "
                              "element, and byte_offset to 0");
     bool const before = reach.below > address;
-    if (before || (reach.above != 0 && reach.above - 1 > UINTPTR_MAX - address))  // mutant: validate_reach
+    if (before || (reach.above != 0 && reach.above - 1 > UINTPTR_MAX - address))
         return report(r, errc::overflow,
                       message{"data is "}
                           << address << ", and shape and strides place elements "
@@ -196,7 +195,6 @@ template <bool ByCall = false>
 /// \param t      tensor
 /// \param bits   flags of the struct; none for a legacy struct
 /// \param api    name of the public function, for errors; static storage
-/// \param where  source location for errors
 /// \return       `try_validate` returns success, or the error that `validate` throws
 /// \throws error  errc::device, dtype, rank, shape, overflow or null_data, with the fault and the rule in the message
 #if FERRY_HAS_EXCEPTIONS
@@ -217,7 +215,6 @@ inline void validate(DLTensor const& t, flags bits = flags::none, char const* ap
 ///
 /// \param t      struct
 /// \param api    name of the public function, for errors; static storage
-/// \param where  source location for errors
 /// \return       `try_validate` returns success, or the error that `validate` throws
 /// \throws error  errc::version; errors of the overload for a DLTensor
 #if FERRY_HAS_EXCEPTIONS
@@ -283,4 +280,4 @@ namespace detail {
 
 }  // namespace detail
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -19,7 +19,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 /// A non-owning view of a tensor: data, device, data type, shape, strides and flags.
 ///
@@ -114,7 +114,6 @@ class tensor_view {
     [[nodiscard]] constexpr void const* data() const noexcept { return data_; }
     /// Returns the same address or handle as `data()`, for write access (R11, R29).
     ///
-    /// \param where  source location for errors
     /// \return       address or handle; `try_writable_data` returns that value or the error
     /// \throws error  errc::read_only when the view is read-only; errc::strides when a stride of 0 repeats elements
 #if FERRY_HAS_EXCEPTIONS
@@ -235,7 +234,7 @@ class tensor_view {
         if (a.strides_ == b.strides_ || a.is_empty()) return true;
         if (!detail::has_strides(a.shape_, a.strides_) || !detail::has_strides(b.shape_, b.strides_)) return false;
         for (int i = 0; i < a.rank(); ++i)
-            if (a.extent(i) != 1 && a.stride(i) != b.stride(i)) return false;  // mutant: view_equal_strides
+            if (a.extent(i) != 1 && a.stride(i) != b.stride(i)) return false;
         return true;
     }
 
@@ -245,7 +244,7 @@ class tensor_view {
             return report(r, errc::read_only,
                           "the tensor is read-only (R11): call data(), or request a copy with copy_policy::always");
         int const i = detail::repeated_dimension(shape_, strides_);
-        if (i < 0) return true;  // mutant: r29_writable_data
+        if (i < 0) return true;
         return detail::report_repetition(i, "call data(), or request a copy with copy_policy::always", r);
     }
 
@@ -272,4 +271,4 @@ namespace detail {
 
 }  // namespace detail
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -12,7 +12,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 template <class... T>
@@ -28,7 +28,7 @@ template <class... T>
 template <int Rank, class... T>
 [[nodiscard]] inline bool check_visit(tensor_view const& v, reporter r) {
     as_target to{};
-    if (!((v.dtype() == dtype_of<T> && (to = target_of<T, Rank>, true)) || ...))  // mutant: visit_dtype
+    if (!((v.dtype() == dtype_of<T> && (to = target_of<T, Rank>, true)) || ...))
         return report_visit<T...>(v.dtype(), r);
     to.unless_const = "call visit<T const>, or request a copy with copy_policy::always";
     return check_as(v, to, r);
@@ -58,7 +58,6 @@ inline decltype(auto) visit_checked(tensor_view const& v, F& f) {
 /// \tparam T     element types
 /// \param v      view; its data, and for a dynamic rank its extents and strides, must outlive the typed view
 /// \param f      function that takes a `typed_view<T, Rank>` and has the same return type for every T
-/// \param where  source location for errors
 /// \return       result of the function; `try_visit` returns that result or the error. If the function returns a
 ///               `result`, `try_visit` returns the same type.
 /// \throws error  errc::dtype when no element type matches, with the supported types in the message; errors of `as`,
@@ -103,4 +102,4 @@ FERRY_DELETED_BOTH(visit, try_visit, (tensor_view const&, F&&, std::source_locat
     template <class... T, class F> requires(!(element<T> && ...)));
 // clang-format on
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -11,12 +11,11 @@
 #include <span>
 #include <vector>  // the result
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
+namespace FERRY_NAMESPACE::wire {
 
 /// Encodes a descriptor as bytes, with the minor version of this ferry.
 ///
 /// \param d      descriptor
-/// \param where  source location of the caller
 /// \return       bytes; `try_to_bytes` returns the bytes or the error
 /// \throws error           errc::bad_descriptor, as `check`
 /// \throws std::bad_alloc  an allocation failed
@@ -31,7 +30,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 /// linear in the number of bytes.
 ///
 /// \param bytes  one descriptor, encoded by `to_bytes`
-/// \param where  source location of the caller
 /// \return       descriptor; `try_from_bytes` returns the descriptor or the error
 /// \throws error           errc::bad_descriptor: another major version, truncated or damaged bytes, or an error of
 ///                         `check`; the message names the position or the field
@@ -43,7 +41,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
 [[nodiscard]] FERRY_INLINE result<descriptor> try_from_bytes(
     std::span<std::byte const> bytes, std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire
+}  // namespace FERRY_NAMESPACE::wire
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/wire/detail/binary.ipp>

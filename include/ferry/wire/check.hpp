@@ -10,7 +10,7 @@
 #include <source_location>
 #include <vector>  // of the descriptor
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
+namespace FERRY_NAMESPACE::wire {
 
 /// The maximum depth of a column: nodes from the root to a leaf.
 inline constexpr int max_depth = 64;
@@ -36,7 +36,6 @@ FERRY_INLINE bool check(descriptor const& d, caller const& by);
 /// nothing. The time is linear in the size of the descriptor.
 ///
 /// \param d      descriptor
-/// \param where  source location of the caller
 /// \return       `try_check`: success, or the error
 /// \throws error  errc::bad_descriptor; the message names the field by its JSON pointer, its value and the limit
 #if FERRY_HAS_EXCEPTIONS
@@ -45,7 +44,7 @@ FERRY_INLINE void check(descriptor const& d, std::source_location where = std::s
 [[nodiscard]] FERRY_INLINE result<> try_check(descriptor const& d,
                                               std::source_location where = std::source_location::current());
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire
+}  // namespace FERRY_NAMESPACE::wire
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/wire/detail/check.ipp>

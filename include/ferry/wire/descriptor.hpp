@@ -13,7 +13,7 @@
 #include <vector>  // as above
 
 /// The descriptor of shared memory, as a struct, as bytes and as JSON. The functions are pure: no memory is opened.
-namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
+namespace FERRY_NAMESPACE::wire {
 namespace detail {
 
 /// The name of a field in JSON, and whether JSON may omit the field, or also have null for an empty list.
@@ -158,4 +158,4 @@ struct descriptor {
     friend bool operator==(descriptor const&, descriptor const&) = default;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire
+}  // namespace FERRY_NAMESPACE::wire

@@ -1,6 +1,5 @@
 // ferry: a descriptor as JSON; docs/schema/descriptor-2.json is the schema. Requires nlohmann/json, and is therefore in
 // no umbrella header. If memory runs out, that library may terminate the process, because its destructors allocate.
-// length: both directions of one format, and the parser of its text.
 #pragma once
 
 #include <ferry/wire/check.hpp>
@@ -24,7 +23,7 @@
 #include <variant>
 #include <vector>  // of the descriptor
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
+namespace FERRY_NAMESPACE::wire {
 namespace detail {
 
 using json = nlohmann::json;  // objects sort their keys by bytes, that is, by code points
@@ -149,7 +148,6 @@ class json_value {
         bool const fits = value_->is_number_unsigned()
                               ? value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(largest_number)
                               : !value_->is_number_integer() || value_->get<std::int64_t>() >= -largest_number;
-        // mutant: wire_json_numbers
         if (value_->is_number_float() || !fits) refuse("an integer of at most 2^53; larger ones are decimal strings");
         if (value_->is_array())
             for (std::size_t i = 0; i < value_->size(); ++i) json_value{(*value_)[i], here_ / i, *by_}.check_numbers();
@@ -203,7 +201,7 @@ class json_builder {
    private:
     bool put(json value) {
         auto const depth = static_cast<int>(open_.size());
-        if (depth > max_json_depth)  // mutant: wire_json_depth
+        if (depth > max_json_depth)
             return by_.refuse("the document is nested deeper than ", max_json_depth, pass_json);
         json& to = depth == 0                 ? document
                    : open_.back()->is_array() ? open_.back()->emplace_back()
@@ -245,7 +243,7 @@ class json_builder {
     std::uint32_t stated = 0;
     in({"checksum"}, stated);
     document.erase("checksum");
-    if (auto const found = checksum_of(document); stated != found)  // mutant: wire_json_checksum
+    if (auto const found = checksum_of(document); stated != found)
         by.refuse("/checksum is ", stated, ", expected ", found, ": send the document with its values unchanged");
     in({"from"}, d.from), in({"memories"}, d.memories);
     if (bool const both = document.contains("tensor"); both == document.contains("column"))
@@ -263,7 +261,6 @@ class json_builder {
 ///
 /// \param d       descriptor
 /// \param indent  number of spaces per level of indentation; -1: one line
-/// \param where   source location of the caller
 /// \return        text; `try_to_json` returns the text or the error
 /// \throws error           errc::bad_descriptor, as `check`
 /// \throws std::bad_alloc  an allocation failed
@@ -283,7 +280,6 @@ class json_builder {
 /// order; unknown keys are ignored, but belong to the checksum. Time and memory are linear in the size of the text.
 ///
 /// \param text   one document, encoded by `to_json`
-/// \param where  source location of the caller
 /// \return       descriptor; `try_from_json` returns the descriptor or the error
 /// \throws error           errc::bad_descriptor: not JSON, another major version, a missing or malformed member, a
 /// wrong
@@ -301,4 +297,4 @@ class json_builder {
                                               [&](detail::caller by) { return detail::read_json(text, by); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire
+}  // namespace FERRY_NAMESPACE::wire

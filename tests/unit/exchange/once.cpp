@@ -17,7 +17,7 @@ int negotiations = 0, validations = 0;
 
 #include <ferry/exchange/negotiate.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 inline decision counted_negotiate(tensor_properties const& props, request const& req) noexcept {
     ++negotiations;
@@ -25,7 +25,7 @@ inline decision counted_negotiate(tensor_properties const& props, request const&
 }
 }  // namespace detail
 using detail::counted_negotiate;
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE
 #define negotiate counted_negotiate
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>

@@ -13,7 +13,7 @@
 #include <new>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Where an exported array begins. The offset of a struct, sparse union or fixed-size list applies to its children, and
 /// several consumers ignore it there: the slice is moved into the children, and the offset is 0. A validity that then
@@ -72,7 +72,6 @@ struct export_block {
         return released;
     }
     [[nodiscard]] std::int64_t release_child(Struct& s) noexcept {
-        // mutant: arrow_release_last
         if (s.release == nullptr) return 0;  // moved out, or released alone
         if (s.release == &release && s.private_data == this) return release_tree(s);
         s.release(&s);  // the consumer replaced the child
@@ -145,4 +144,4 @@ struct export_size {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -10,7 +10,7 @@
 
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 struct imported_tree : column_tree {
@@ -48,4 +48,4 @@ FERRY_INLINE column from_arrow(ArrowArray* array, ArrowSchema* schema, std::sour
     return made;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

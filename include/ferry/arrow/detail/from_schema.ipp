@@ -11,7 +11,7 @@
 #include <memory>  // the tree is shared
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 
 FERRY_INLINE column from_arrow_schema(ArrowSchema const* schema, std::source_location where) {
     constexpr auto api = "ferry::from_arrow_schema";
@@ -23,4 +23,4 @@ FERRY_INLINE column from_arrow_schema(ArrowSchema const* schema, std::source_loc
     return detail::column_access::make(std::move(tree));
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

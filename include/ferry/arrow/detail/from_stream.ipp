@@ -12,7 +12,7 @@
 #include <string>  // the text of a stream
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 inline constexpr char const* stream_api = "ferry::from_arrow_stream";
@@ -88,4 +88,4 @@ FERRY_INLINE std::vector<column> read_all(arrow_reader& reader, std::source_loca
     return chunks;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Move-only. Released is null in `raw.release`, as in a struct that never held anything.
 template <class Struct>
@@ -23,4 +23,4 @@ struct owned {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

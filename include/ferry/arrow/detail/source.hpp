@@ -18,7 +18,7 @@
 #include <source_location>
 #include <string_view>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 [[nodiscard]] inline std::string_view text_of(char const* text) noexcept {
     return text != nullptr ? std::string_view{text} : std::string_view{};
@@ -165,7 +165,6 @@ class arrow_check {
         return type;
     }
     void check_array(ArrowArray const& a, ArrowSchema const& s, column_type const& type, column_path const& path) {
-        // mutant: arrow_untouched
         if (a.release == nullptr) refuse(path, message{"the array was released or moved from"});
         if (a.n_children != s.n_children)
             refuse(path, message{"the array has "} << a.n_children << " children, expected " << s.n_children
@@ -206,4 +205,4 @@ class arrow_check {
     column_size size_{};
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

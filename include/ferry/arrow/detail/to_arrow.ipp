@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// The offsets of an empty column that has none.
@@ -126,4 +126,4 @@ FERRY_INLINE void to_arrow_schema(column_view c, ArrowSchema* out, std::source_l
     *out = made;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -17,7 +17,7 @@
 #include <new>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// Merges the flags of a chunk into a schema and its children, as `concat` does.
@@ -118,4 +118,4 @@ FERRY_INLINE void to_arrow_stream(std::vector<column> chunks, ArrowArrayStream* 
     to_arrow_stream(std::move(chunks), type, out, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

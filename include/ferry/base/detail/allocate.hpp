@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <new>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Allocates host memory. Throws std::bad_alloc; without exceptions, returns null on failure.
 [[nodiscard]] inline void* allocate_bytes(std::size_t bytes) {
@@ -24,4 +24,4 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 #endif
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

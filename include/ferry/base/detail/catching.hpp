@@ -3,7 +3,7 @@
 
 #include <ferry/config.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Calls `f`. If it throws, calls `cleanup` before the exception propagates; an exception from `cleanup` replaces it.
 template <class F, class Cleanup>
@@ -33,4 +33,4 @@ FERRY_ALWAYS_INLINE void ignore_exceptions(F f) noexcept {
 #endif
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -7,12 +7,12 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Returns whether a stream orders work on memory of a device: a stream of its family, but not the default stream of
 /// another device. Memory of type cpu has no streams.
 [[nodiscard]] constexpr bool orders_work_on(stream_token on, device d) noexcept {
-    return orders(on.family(), d.type) && !on.is_default_of_other(d);  // mutant: r43_checked_stream
+    return orders(on.family(), d.type) && !on.is_default_of_other(d);
 }
 
 [[nodiscard]] FERRY_COLD inline bool report_stream(stream_token on, device d, reporter r) {
@@ -41,4 +41,4 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 }
 [[nodiscard]] inline bool check_stream(stream_token on, device d, reporter r) { return check_stream(on, d, d, r); }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -7,13 +7,10 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Computes `out = a * b`.
 ///
-/// \param a    factor
-/// \param b    factor
-/// \param out  product
 /// \return     false when the result does not fit in `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_multiply(T a, T b, T& out) noexcept {
@@ -31,9 +28,6 @@ template <std::integral T>
 
 /// Computes `out = a + b`.
 ///
-/// \param a    summand
-/// \param b    summand
-/// \param out  sum
 /// \return     false when the result does not fit in `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_add(T a, T b, T& out) noexcept {
@@ -45,4 +39,4 @@ template <std::integral T>
 #endif
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// The record of a call to `try_f`: the name of the public function, the source location of the call, and the outcome,
 /// which is a success until an error is reported.
@@ -119,4 +119,4 @@ template <class T, class F>
     return to.outcome.error();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

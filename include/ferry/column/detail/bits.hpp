@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// 128 bits that are added up side by side: with the instructions that every x86-64 and AArch64 has. The popcnt of
 /// x86-64 is not among them, and a table of bytes is ten times slower.
@@ -150,4 +150,4 @@ inline void pack_bits(unsigned char const* from, std::int64_t length, unsigned c
     to[i / 8] = static_cast<unsigned char>(last);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

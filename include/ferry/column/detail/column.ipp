@@ -5,7 +5,7 @@
 
 #include <ferry/column/detail/tree.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 FERRY_INLINE column column_access::make(std::shared_ptr<column_tree const> tree) noexcept {
@@ -37,4 +37,4 @@ FERRY_INLINE result<column> try_make_column(column_parts const& parts, std::shar
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -1,6 +1,5 @@
 // ferry: the engine of column/concat.hpp: copies columns into one allocation, without the bytes that their items do not
 // use. Requires exceptions.
-// length: one function for each of Arrow's layouts.
 #pragma once
 
 #include <ferry/column/concat.hpp>
@@ -34,7 +33,7 @@
 #include <utility>
 #include <vector>  // as many nodes as the column has
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// One copy. The tree is walked twice, in the same order: the first walk checks the sources and computes the sizes, the
 /// second one writes. Another process may change the sources at any time; no access is out of range even then.
@@ -701,4 +700,4 @@ FERRY_INLINE column concat(std::span<column_view const> chunks, allocation_of_sp
     return compaction{api, where}.run(chunks, space);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

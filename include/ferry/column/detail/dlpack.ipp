@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <memory>  // shared ownership of the bits
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Reports errc::dtype, and returns nothing, for a column that cannot be a tensor.
 [[nodiscard]] inline std::optional<data_type> tensor_type_of(column_view c, reporter r) {
@@ -85,4 +85,4 @@ FERRY_INLINE column_tensors tensors_of(column const& c, back_end_ref b, stream_t
     return out;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

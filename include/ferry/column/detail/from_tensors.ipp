@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 FERRY_INLINE std::string_view format_of(data_type t) noexcept {
@@ -136,4 +136,4 @@ FERRY_INLINE result<column> try_from_tensors(managed_tensor data, std::optional<
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

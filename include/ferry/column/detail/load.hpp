@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Loads element `i` of an array of `T`, exactly once, because another process may write to the memory. The address
 /// need not be aligned: Arrow recommends alignment, but slices of files have none.
@@ -70,4 +70,4 @@ struct view_item {
 };
 static_assert(sizeof(view_item) == 16);
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

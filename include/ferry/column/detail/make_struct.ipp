@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>  // one owner for each child
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// A view as the source of a tree: its buffers, on their devices.
@@ -70,4 +70,4 @@ FERRY_INLINE result<column> try_make_struct(std::span<column const> children, st
                                    [&](detail::reporter r) { return detail::join({.name = name}, children, r); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Appends a text of any origin: `?` for each character that cannot be printed.
 constexpr void put_printable(message& out, std::string_view text) noexcept {
@@ -73,4 +73,4 @@ class column_path {
     return message{} << path << ": " << cause.c_str() << fix;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// So many bytes, side by side.
 [[nodiscard]] constexpr copy_plan plan_bytes(std::int64_t bytes) noexcept {
@@ -41,7 +41,7 @@ class staged_bytes {
         if (!check_memory(memory, r)) return false;
         copy_.emplace(std::move(unwrapped(memory)));
         data_ = copy_->data();
-        return copy_and_wait(b, plan_bytes(bytes), copy_->data(), cpu, data, from, on, r);  // mutant: column_bits_wait
+        return copy_and_wait(b, plan_bytes(bytes), copy_->data(), cpu, data, from, on, r);
     }
     [[nodiscard]] void const* data() const noexcept { return data_; }
 
@@ -94,4 +94,4 @@ template <class Fill, class Make>
     return made;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

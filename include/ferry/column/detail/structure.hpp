@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 [[nodiscard]] FERRY_INLINE bool check_structure(column_view c, column_path const& path, reporter r);
 
@@ -23,7 +23,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 [[nodiscard]] FERRY_INLINE bool check_same_type(column_view wanted, column_view c, column_path const& path,
                                                 std::uint64_t chunk, reporter r);
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/column/detail/structure.ipp>

@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// The checks of one node, with what they need for a message.
 class structure_check {
@@ -171,4 +171,4 @@ FERRY_INLINE bool check_same_type(column_view wanted, column_view c, column_path
     return !c.has_dictionary() || check_same_type(dictionary_of(wanted), dictionary_of(c), path.dictionary(), chunk, r);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

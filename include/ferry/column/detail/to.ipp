@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>  // as many as buffers
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// The bytes of a buffer of the copy.
 struct buffer_range : copied_range {
@@ -47,9 +47,9 @@ class column_copy {
         static_cast<void>(check_memory(got, {api, where_}));
         auto& memory = unwrapped(got);
         std::shared_ptr<copy_with_source<any_owner, column, any_owner>> owner;
-        stream_memory_guard behind{b_, on_, to_};  // mutant: column_failed_move
+        stream_memory_guard behind{b_, on_, to_};
         owner = std::make_shared<typename decltype(owner)::element_type>(std::move(memory));
-        if (reads_later) owner->source = c;  // mutant: column_source_kept
+        if (reads_later) owner->source = c;
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         for (auto const& r : ranges_) *r.buffer = {begin + r.at, r.bytes};
         auto made = build_column(parts, owner, to_, {api, where_}, {begin, static_cast<std::size_t>(total)});
@@ -93,7 +93,7 @@ class column_copy {
         bool const is_down = is_host_accessible(to_);
         // A stream may still write pinned and managed memory, or use it: it is given out for work on the stream.
         if (is_host_accessible(from_) && (is_down || runs_.size() > 1))
-            settle(from_);  // mutant: column_host_source_wait
+            settle(from_);
         if (is_host_accessible(from_) && is_down) {
             settle(to_);
             for (auto const& r : runs_) std::memcpy(to + r.at, r.begin, static_cast<std::size_t>(r.bytes));
@@ -119,12 +119,12 @@ class column_copy {
             };
             on_exception(copy_runs, [&] {
                 // The memory is freed now. That of a device is freed by the guard of the caller.
-                if (is_down) wait_after_error(b_, on_);  // mutant: column_fetch_settle
+                if (is_down) wait_after_error(b_, on_);
             });
         }
         if (is_complete) return;
-        if (!is_down) queued = mark_queued(b_, on_);  // mutant: column_queued_mark
-        else wait();                                  // mutant: column_to_host_wait
+        if (!is_down) queued = mark_queued(b_, on_);
+        else wait();
     }
     void settle(device d) {
         if (d.type != device_type::cpu) wait();
@@ -155,11 +155,11 @@ FERRY_INLINE column move_column(column const& c, device target, back_end_ref b, 
     if (c.type().id != type_id::structure || !c.view().is_without_nulls())
         static_cast<void>(
             check_one_device(c.view(), "of such columns, only structs without nulls can be moved: move each child", r));
-    static_cast<void>(wait_for_devices(c.view(), b, on, r));  // mutant: column_children_wait
+    static_cast<void>(wait_for_devices(c.view(), b, on, r));
     std::vector<column> moved;
     for (int i = 0; i < c.child_count(); ++i)
         moved.push_back(move_column(c.field(i, where), target, b, memory, {}, where));
     return join({.name = c.name(), .flags = c.view().flags(), .metadata = c.view().metadata()}, moved, r);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

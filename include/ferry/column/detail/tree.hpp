@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Nodes from the root to a leaf at most; what refers to itself ends there.
 inline constexpr int max_column_depth = 64;
@@ -164,4 +164,4 @@ template <class Source>
     return measure(from, size, 1, path, r) && fill(tree, from, size, on, path, r);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

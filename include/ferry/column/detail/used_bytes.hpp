@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>  // as many as buffers
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Number of items at the front of a view that its buffers can leave out: all before the first item, or, of bitmaps,
 /// the whole bytes. Zero for run-end encoded columns, whose runs are not counted.
@@ -121,7 +121,7 @@ template <class Ranges>
     std::ranges::sort(ranges, before, [](copied_range const& r) { return r.begin; });
     for (copied_range& r : ranges) {
         auto const* const end = runs.empty() ? nullptr : runs.back().begin + runs.back().bytes;
-        bool const overlaps = end != nullptr && before(r.begin, end);  // mutant: column_side_by_side
+        bool const overlaps = end != nullptr && before(r.begin, end);
         bool const is_near =
             end != nullptr && is_readable(runs.back().begin, r.begin + r.bytes) && r.begin - end <= largest_gap;
         if (!overlaps && !is_near) {
@@ -136,4 +136,4 @@ template <class Ranges>
     return round_up(total);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Whether `size` bytes are well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF (RFC 3629).
 [[nodiscard]] inline bool is_utf8(unsigned char const* p, std::int64_t size) noexcept {
@@ -38,4 +38,4 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
     return true;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -1,5 +1,4 @@
 // ferry: the engine of column/validate.hpp: checks of the values of a column, which read every byte that has a meaning.
-// length: one check for each kind of buffer, in the order of layout_of
 #pragma once
 
 #include <ferry/column/validate.hpp>
@@ -17,7 +16,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE {
+namespace FERRY_NAMESPACE {
 namespace detail {
 
 /// The checks of one node whose structure holds and whose memory the host can read.
@@ -294,4 +293,4 @@ FERRY_INLINE result<> try_validate(column_view c, validation how, std::source_lo
                                  [&](detail::reporter r) { return detail::check_column(c, how, r); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE
+}  // namespace FERRY_NAMESPACE

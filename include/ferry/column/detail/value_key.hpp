@@ -16,7 +16,7 @@
 #include <span>
 #include <string>  // the key
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// The reporter of value_reader for the items of one node.
 struct node_thrower {
@@ -107,4 +107,4 @@ inline void append_identity(std::string& key, column_node const& n) {
     if (n.dictionary != nullptr) append_identity(key, *n.dictionary);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 inline constexpr char const* values_api = "ferry::column::values";
 
@@ -218,4 +218,4 @@ class value_reader<column_view> {
     column_view c_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <new>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// Value of the bytes of uninitialised and released memory.
 inline constexpr unsigned char poison = 0xDB;
@@ -45,4 +45,4 @@ class box {
     Array* array_ = nullptr;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 template <class Array>
 outcome check_copy(box<Array>& a, sample const& s) {
@@ -133,4 +133,4 @@ void check_copies(Make& make, produced const& made, Recorder& record) {
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// Whether some arrays of the type can be exported by move without a copy (D13).
 template <class Array>
@@ -153,4 +153,4 @@ void check_exports(Make& make, Recorder& record) {
     record("R15", "legacy_read_only", [&] { return for_each_read_only<Array>(make, check_legacy<Array>); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// The back end of the host, except that the `fail_at`-th call to allocate or copy throws.
 struct failing_back_end {
@@ -144,4 +144,4 @@ void check_failures(Make& make, [[maybe_unused]] produced const& made, bool adop
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// Memory layout of a foreign tensor.
 enum class element_layout : std::uint8_t { compact, null_strides, column_major, backwards, broadcast };
@@ -87,4 +87,4 @@ class foreign {
     alignas(256) std::byte bytes_[sample_bytes];
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -10,7 +10,7 @@
 #include <concepts>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// Checks that ready_on of an imported array returns a stream that is ordered after the producer's work, or an event
 /// after that work (R43).
@@ -167,4 +167,4 @@ void check_handshake([[maybe_unused]] Make& make, [[maybe_unused]] produced cons
     record("R50", "queued_copy", each([](pending_tensor& on, box<Array>& a) { return check_queued_copy(on, a); }));
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// Data types that the kit offers to `adopt`, which must either throw or preserve the type. The kit cannot read the
 /// elements of the last five.
@@ -126,4 +126,4 @@ outcome for_each_import(accepted const& like, extents const (&shapes)[N], F f) {
     return found;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// Checks that adopt neither writes to the received struct nor reads it later, because the producer may change it
 /// (R33).
@@ -167,4 +167,4 @@ void check_imports(produced const& made, Recorder& record) {
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 inline outcome check_shape(tensor_view const& v, sample const& s) {
     message what;
@@ -147,4 +147,4 @@ void check_metadata(Make& make, Recorder& record) {
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// A floating-point format of 8 or 16 bits, for positive numbers within its range.
 template <class Bits, int Mantissa, int Bias>
@@ -138,4 +138,4 @@ void for_each_element(tensor_view const& v, F f) {
     return wrong;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

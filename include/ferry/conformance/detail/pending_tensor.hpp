@@ -8,7 +8,7 @@
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/negotiate.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// A tensor on a simulated device, and its producer. The work that writes the elements is queued, but has not run.
 class pending_tensor {
@@ -52,4 +52,4 @@ class pending_tensor {
     sim_device::memory memory_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 /// Whether the elements are in host memory and of a type that the kit can read.
 [[nodiscard]] inline bool can_read(tensor_view const& v) {
@@ -63,4 +63,4 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
     return second;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail {
+namespace FERRY_NAMESPACE::conformance::detail {
 
 struct extents {
     int rank;
@@ -133,4 +133,4 @@ template <class Array, class Make, class F>
     return found;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::conformance::detail
+}  // namespace FERRY_NAMESPACE::conformance::detail

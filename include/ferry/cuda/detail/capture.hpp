@@ -5,7 +5,7 @@
 #include <ferry/cuda/detail/toolkit.hpp>
 #include <ferry/cuda/error.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 // The enumerators of the driver and the runtime API have the same values.
 static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<int>(cudaStreamCaptureStatusActive) &&
@@ -90,4 +90,4 @@ inline void ignore(cudaError_t e) noexcept {
     if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

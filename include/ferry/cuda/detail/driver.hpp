@@ -9,7 +9,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// The oldest driver that a program compiled with this toolkit runs on, in the form of CUDART_VERSION.
 inline constexpr unsigned oldest_driver = CUDART_VERSION >= 13000 ? 13000 : CUDART_VERSION >= 12080 ? 12080 : 12060;
@@ -196,4 +196,4 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return found;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// The pairs of devices whose peer access this thread has queried. Keyed by context ids: a device reset creates a new
 /// context, which has no peers and matches no older entry.
@@ -49,15 +49,15 @@ class peer_pairs {
 /// With `recheck`, a successful attempt is also repeated, because the program may have disabled the access.
 [[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner, bool recheck = false) {
     auto& pairs = peer_pairs::of_this_thread();
-    peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};  // mutant: cuda_peer_reset
+    peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};
     bool const has_numbers = now.reader != 0 && now.owner != 0;
     auto const* const known = has_numbers ? pairs.find(now.reader, now.owner) : nullptr;
-    if (known != nullptr && !(recheck && known->reaches)) return known->reaches;  // mutant: cuda_peer_once
+    if (known != nullptr && !(recheck && known->reaches)) return known->reaches;
     int can = known != nullptr ? 1 : 0;
     cudaError_t e = known != nullptr ? cudaSuccess : cudaDeviceCanAccessPeer(&can, reader, owner);
     if (e == cudaSuccess && can != 0) {
         device_guard const on{reader};
-        e = cudaDeviceEnablePeerAccess(owner, 0);  // mutant: cuda_peer_device
+        e = cudaDeviceEnablePeerAccess(owner, 0);
         now.reaches = e == cudaSuccess || e == cudaErrorPeerAccessAlreadyEnabled;
     }
     ignore(e);
@@ -91,7 +91,7 @@ inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, 
     relaxed_capture_mode const relaxed;
     if (!enable_devices(reader, owner, recheck)) return false;
     cudaMemPool_t const pool = pool_of(p);
-    if (pool == nullptr) return is_accessible_by(reader, p);  // mutant: cuda_peer_open
+    if (pool == nullptr) return is_accessible_by(reader, p);
     cudaMemLocation location{};
     location.type = cudaMemLocationTypeDevice;
     location.id = reader;
@@ -101,7 +101,7 @@ inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, 
     cudaMemAccessDesc access{};
     access.location = location;
     access.flags = cudaMemAccessFlagsProtReadWrite;
-    cudaError_t const e = cudaMemPoolSetAccess(pool, &access, 1);  // mutant: cuda_peer_pool
+    cudaError_t const e = cudaMemPoolSetAccess(pool, &access, 1);
     ignore(e);
     return e == cudaSuccess;
 }
@@ -129,4 +129,4 @@ inline void require_peer(void const* p, char const* api) {
                          << ": use ferry::copy, which stages the copy, or a stream of cuda:" << owner);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// As cudaStreamGetCaptureInfo of CUDA 13.
 inline void get_capture(cudaStream_t s, cudaStreamCaptureStatus& status, unsigned long long* id,
@@ -117,4 +117,4 @@ inline void launch_kernel(cudaKernel_t kernel, dim3 blocks, dim3 threads, void**
 
 #endif
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

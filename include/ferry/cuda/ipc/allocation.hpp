@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// The allocation of device memory that contains an address.
 struct allocation {
@@ -71,7 +71,6 @@ template <class Find = decltype(&find_range)>
 /// Queries the driver for the allocation that contains `p`. Does not synchronise.
 ///
 /// \param p      device memory, at any offset in its allocation
-/// \param where  source location for errors
 /// \return       the allocation; a property that the driver does not report is 0 or false, or -1 for the ordinal
 /// \throws error  errc::foreign_pointer when `p` is not device memory; errc::no_driver; errc::driver
 [[nodiscard]] inline allocation allocation_of(void const* p,
@@ -117,4 +116,4 @@ template <class Find = decltype(&find_range)>
     return a;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

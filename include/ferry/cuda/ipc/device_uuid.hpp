@@ -10,7 +10,7 @@
 #include <cstring>
 #include <source_location>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// The UUID of a device, which, unlike its ordinal, identifies the device in every process.
 using device_uuid = std::array<std::uint8_t, 16>;
@@ -37,7 +37,6 @@ using device_uuid = std::array<std::uint8_t, 16>;
 /// Finds a device by its UUID.
 ///
 /// \param wanted  UUID
-/// \param where   source location for errors
 /// \return        ordinal in this process
 /// \throws error  errc::device_not_found, no_driver; errors of CUDA
 [[nodiscard]] inline std::int32_t device_with(device_uuid const& wanted,
@@ -53,4 +52,4 @@ using device_uuid = std::array<std::uint8_t, 16>;
         text << " is not among the " << count << " devices of this process: check CUDA_VISIBLE_DEVICES", where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -20,7 +20,7 @@
 #include <tuple>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// An interprocess event, created by this process or opened from another process's handle. A wait refers to the latest
 /// record, by any process, at the time when the wait is queued, so the event must be recorded before another process
@@ -41,7 +41,6 @@ class ipc_event {
     ///
     /// \param from       the exporter's handle
     /// \param device_id  ordinal of the exporter's device in this process
-    /// \param where      source location for errors
     /// \throws error  errc::stale_handle, same_process, unsupported_platform, device; errors of CUDA
     ipc_event(ipc_handle const& from, std::int32_t device_id,
               std::source_location where = std::source_location::current())
@@ -155,7 +154,6 @@ class ipc_event_pool {
     /// Requires the lock.
     [[nodiscard]] std::optional<ipc_event> take_completed() {
         auto const last = made_ < most_ && !free_.empty() ? free_.begin() + 1 : free_.end();
-        // mutant: cuda_event_rests
         auto const found = std::find_if(free_.begin(), last, [](ipc_event const& e) { return e.is_done(); });
         if (found == last) return std::nullopt;
         std::optional<ipc_event> e{std::move(*found)};
@@ -193,4 +191,4 @@ class ipc_events {
 
 }  // namespace detail
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -15,7 +15,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// The bytes of a cudaIpcMemHandle_t, a cudaIpcEventHandle_t or a cudaMemPoolPtrExportData.
 using ipc_handle = std::array<std::byte, 64>;
@@ -65,7 +65,6 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
 /// closed it.
 ///
 /// \param a      allocation, as returned by `allocation_of`
-/// \param where  source location for errors
 /// \return       the handle
 /// \throws error  errc::not_exportable, with the reason, for managed memory, memory of a pool, and memory mapped with
 ///                cuMemMap; errors of CUDA
@@ -94,7 +93,6 @@ class ipc_memory {
     ///
     /// \param from       the exporter's handle
     /// \param device_id  device that will access the memory
-    /// \param where      source location for errors
     /// \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform, device;
     ///                errors of CUDA
     ipc_memory(ipc_handle const& from, std::int32_t device_id,
@@ -136,4 +134,4 @@ class ipc_memory {
     std::byte* base_ = nullptr;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -22,12 +22,11 @@
 
 #include <unistd.h>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
+namespace FERRY_NAMESPACE::cuda {
 
 /// Exports a pool as a file descriptor, which must be sent to other processes over a Unix socket (SCM_RIGHTS).
 ///
 /// \param pool   pool created with cudaMemHandleTypePosixFileDescriptor
-/// \param where  source location for errors
 /// \return       file descriptor, owned by the caller
 /// \throws error  errc::not_exportable for other pools; errors of CUDA
 [[nodiscard]] inline int descriptor_of_pool(cudaMemPool_t pool,
@@ -52,7 +51,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::cuda {
 /// after the allocation, and the memory must stay allocated until all importers have freed it.
 ///
 /// \param p      memory of the pool
-/// \param where  source location for errors
 /// \return       the handle
 /// \throws error  errc::not_exportable; errors of CUDA
 [[nodiscard]] inline ipc_handle handle_of_pool_memory(void* p,
@@ -83,7 +81,6 @@ class imported_pool {
     ///
     /// \param descriptor  file descriptor of the pool; remains owned by the caller
     /// \param device_id   device that will access the memory
-    /// \param where       source location for errors
     /// \throws error  errc::stale_handle, no_peer_access, device; errors of CUDA
     imported_pool(int descriptor, std::int32_t device_id, std::source_location where = std::source_location::current())
         : device_id_{device_id} {
@@ -104,7 +101,6 @@ class imported_pool {
     /// Gives another device access to the pool.
     ///
     /// \param device_id  device that will access the memory
-    /// \param where      source location for errors
     /// \throws error  errc::no_peer_access; errors of CUDA
     void enable_access(std::int32_t device_id, std::source_location where = std::source_location::current()) const {
         detail::relaxed_capture_mode const relaxed{detail::driver()};
@@ -133,7 +129,6 @@ class imported_memory {
     ///
     /// \param from    pool that contains the memory
     /// \param handle  the exporter's handle
-    /// \param where   source location for errors
     /// \throws error  errc::stale_handle; errors of CUDA
     imported_memory(imported_pool from, ipc_handle const& handle,
                     std::source_location where = std::source_location::current())
@@ -208,4 +203,4 @@ using pool_memories = opened_once<imported_memory>;
 
 }  // namespace detail
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda
+}  // namespace FERRY_NAMESPACE::cuda

@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 template <class T>
 concept specialised = requires { sizeof(array_traits<T>); };
@@ -187,4 +187,4 @@ consteval bool is_adapted() {
     return false;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

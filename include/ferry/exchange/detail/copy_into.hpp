@@ -29,12 +29,11 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Returns whether a copy may still read `source` after the exchange has returned. Host memory has been read by then;
 /// see `back_end`.
 [[nodiscard]] constexpr bool reads_after_return(decision const& d, device source) noexcept {
-    // mutant: reads_later_host
     return d.action == action::copy && d.on.names_stream() && d.wait != wait::host && source.type != device_type::cpu;
 }
 
@@ -42,7 +41,7 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 /// and is copied to the CPU by a back end that does not reach its device (R39); otherwise `dev`.
 [[nodiscard]] device source_for(auto& b, decision const& d, device dev) {
     bool const host_copies = d.to.type == device_type::cpu && is_host_accessible(dev) && !d.on.names_stream();
-    return host_copies && !b.reaches(dev) ? cpu : dev;  // mutant: r39_host_copies
+    return host_copies && !b.reaches(dev) ? cpu : dev;
 }
 
 /// Returns whether the elements are in memory without gaps, in any order of the dimensions.
@@ -61,7 +60,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
 /// Returns the strides of the copy of a view: those of a dense source, unless the decision requires the row-major
 /// order; otherwise implicit ones. A copy of packed elements is row-major.
 [[nodiscard]] inline strides_view strides_of_copy(tensor_view const& v, decision const& d) noexcept {
-    // mutant: copy_order_request, copy_order_packed, copy_order_gap
     bool const keeps = d.layout == layout::strided && !v.is_contiguous() && !is_packed(v.dtype()) && is_dense(v);
     return keeps ? v.strides() : strides_view{};
 }
@@ -83,7 +81,7 @@ struct describe_memory {
 /// Fails unless the memory of a copy is on the requested device, and a struct of type `Raw` can describe its packing.
 template <managed_struct Raw>
 [[nodiscard]] inline bool check_fresh(tensor_view const& fresh, device to, reporter r) {
-    if (!is_same_device(fresh.device(), to))  // mutant: r41_place
+    if (!is_same_device(fresh.device(), to))
         return report(r, errc::device,
                       message{"array_traits::allocate returned memory on "}
                           << name(fresh.device().type) << ":" << fresh.device().id << ", expected " << name(to.type)
@@ -100,7 +98,7 @@ struct tensor_source {
     /// Moves the source into the copy that a stream still makes from it.
     template <class BackEnd>
     [[nodiscard]] bool keep(managed_tensor& kept, void const*, stream_token, BackEnd&, reporter) const noexcept {
-        if (tensor != nullptr) kept = std::move(*tensor);  // mutant: keep_source
+        if (tensor != nullptr) kept = std::move(*tensor);
         return true;
     }
 };
@@ -117,7 +115,7 @@ struct array_source {
     template <class BackEnd>
     [[nodiscard]] bool keep(std::optional<Array>& kept, void const* data, stream_token on, BackEnd& b,
                             reporter r) const {
-        if (!is_within(data, &reinterpret_cast<unsigned char const&>(array), sizeof array)) {  // mutant: keep_inside
+        if (!is_within(data, &reinterpret_cast<unsigned char const&>(array), sizeof array)) {
             bool const is_kept = on_exception(
                 [&] {
                     kept.emplace(std::move(array));
@@ -127,7 +125,7 @@ struct array_source {
                     return unwrapped(described).data() == data;
                 },
                 [&] { static_cast<void>(b.wait(on)); });
-            if (is_kept) return true;  // mutant: keep_moved_elements
+            if (is_kept) return true;
         }
         return perform(r, [&] { return b.wait(on); });
     }
@@ -145,7 +143,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd, class So
     using contents_type = copy_with_source<Owner, typename Source::kept_type, queued_by<BackEnd>>;
     contents_type contents{std::move(owner)};
     raw_owner<Raw> made{nullptr};
-    stream_memory_guard guard{b, d.on, d.to};  // mutant: copy_failed_struct
+    stream_memory_guard guard{b, d.on, d.to};
     auto const described = view_of_owner(contents.memory);
     if (!check_result(described, r)) return nullptr;
     tensor_view const& fresh = unwrapped(described);
@@ -153,7 +151,6 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd, class So
     if (std::same_as<ViewOf, describe_t> && !check_view(fresh, r)) return nullptr;  // from an adapter
     auto const packing = fresh.flags() & flags::subbyte_padded;
     auto const view_at = [&](contents_type& c) { return view_of_owner(c.memory); };
-    // mutant: r13_packing
     auto const bits = (d.bits & ~flags::subbyte_padded) | packing;
     Raw* const raw = make_valid_raw<Raw>(std::move(contents), view_at, fresh, d.to, bits, d.stamp, r);
     if (raw == nullptr) return nullptr;
@@ -163,21 +160,19 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd, class So
     std::int64_t count = 0;
     if (!check_copy(dst, v, count, r)) return nullptr;  // also compares the shapes and types of empty tensors
     if (auto const plan = plan_copy(dst, v, count); plan.kind != copy_kind::empty) {
-        // mutant: copy_into_order
         if (d.wait == wait::order && !order_after(ready_on, v.device(), d, b, r)) return nullptr;
         auto const from = source_for(b, d, v.device());
         bool is_complete = false;
         bool const is_queued =
-            d.wait == wait::host  // mutant: copy_into_wait
+            d.wait == wait::host
                 ? copy_and_wait(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, r)
                 : queue_copy(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, is_complete, r) &&
-                      (is_complete || mark_queued(b, d.on, copy.queued, r));  // mutant: copy_queued_mark
+                      (is_complete || mark_queued(b, d.on, copy.queued, r));
         if (!is_queued) return nullptr;
-        // mutant: keep_array
         if (reads_after_return(d, v.device()) && !source.keep(copy.source, v.data(), d.on, b, r)) return nullptr;
     }
     guard.done();
     return made.release();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

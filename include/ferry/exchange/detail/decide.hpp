@@ -13,7 +13,7 @@
 #include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/view.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Returns the properties of a view whose data is ready on `ready`. `Array`: the type of its owner, whose traits may
 /// add properties; managed_tensor for a tensor.
@@ -54,11 +54,10 @@ template <class Consumer, class Array = managed_tensor, bool AtRunTime = false>
 [[nodiscard]] FERRY_ALWAYS_INLINE decision decide(tensor_view const& v, stream_token ready, bool is_shareable,
                                                   request const& req) noexcept {
     auto props = properties_of<Array>(v, ready, is_shareable);
-    // mutant: r13_padded_consumer
     if constexpr (!accepts_padded<Consumer>) props.is_describable = !v.is_padded() || !is_packed(v.dtype());
     auto d = AtRunTime ? negotiate_at_run_time(props, req) : negotiate(props, req);
     if constexpr (!accepts_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
     return d;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -22,7 +22,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Reports that an exchange through ferry::share_only requires a copy.
 [[nodiscard]] FERRY_COLD inline bool report_share_only(device from, device to, reporter r) {
@@ -41,9 +41,8 @@ template <class BackEnd>
     bool const copies = d.action == action::copy;
     if constexpr (never_copies<BackEnd>)
         if (copies) return report_share_only(from, d.to, r);
-    // mutant: r40_reach
     if ((d.wait != wait::none || copies) && !check_support(b, source_for(b, d, from), r)) return false;
-    return !copies || check_support(b, d.to, r);  // mutant: r40_reach_target
+    return !copies || check_support(b, d.to, r);
 }
 
 /// Carries out a decision for a tensor `v` that is ready on `ready_on`. Returns null on failure. `Checked`: the caller
@@ -87,18 +86,17 @@ template <class Consumer, class BackEnd>
     bool const lacks_strides = v.strides().is_implicit() && v.rank() != 0 && tensor.stamped().minor >= 2;
     bool is_unchanged = false;
     auto const share = [&]() -> DLManagedTensorVersioned* {
-        is_unchanged = is_same_device(d.to, v.device()) && !lacks_strides;  // mutant: r24_pass_on
+        is_unchanged = is_same_device(d.to, v.device()) && !lacks_strides;
         if (is_unchanged) return nullptr;
-        auto const bits = d.bits | (v.flags() & flags::is_copied);  // mutant: r12_relabel_keeps
+        auto const bits = d.bits | (v.flags() & flags::is_copied);
         return make_valid_raw<DLManagedTensorVersioned, calls_functions<BackEnd>>(std::move(tensor), fixed_view{v}, v,
                                                                                   d.to, bits, d.stamp, r);
     };
     auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share, r, tensor_source{&tensor});
     if (is_unchanged) return std::move(tensor);  // keeps the checked fields; does not read the struct again (R33)
     if (raw == nullptr) return {};
-    // mutant: r68_released
     managed_tensor const released{std::move(tensor)};  // the copy no longer reads the source
     return trusted::adopt(raw);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

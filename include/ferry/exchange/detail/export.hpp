@@ -24,7 +24,7 @@
 #include <typeinfo>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Returns the stream of pending work on the array, or none if its traits do not define `ready_on` or return an event.
 template <class Array>
@@ -43,7 +43,7 @@ template <class Array, class BackEnd>
         if (!check_decision(d, dev, b, r)) return false;
         if (d.wait == wait::none) return true;
         auto const event = array_traits<std::remove_cv_t<Array>>::ready_on(a);
-        if (!perform(r, [&] { return wait_for_event(b, event, dev, d.on); })) return false;  // mutant: r43_event
+        if (!perform(r, [&] { return wait_for_event(b, event, dev, d.on); })) return false;
         d.wait = wait::none;
     }
     return true;
@@ -58,7 +58,6 @@ template <class Array, class BackEnd>
         if (!uses_streams(dev.type)) return already_ready;
         stream_token const on = default_stream(dev);
         auto const event = array_traits<std::remove_cv_t<Array>>::ready_on(a);
-        // mutant: r43_event_of_default_stream
         static_cast<void>(perform(r, [&] { return wait_for_event(b, event, dev, on); }));
         return on.names_stream() ? on : already_ready;
     } else {
@@ -75,7 +74,6 @@ template <class Array>
     if (!check_reach(v, reach, r)) return false;
     auto const begin = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(a));
     auto const offset = reinterpret_cast<std::uintptr_t>(v.data()) - begin;  // large when `v` starts before `a`
-    // mutant: d13_within, d13_below, d13_above
     is_inside = offset < sizeof a && reach.below <= offset && reach.above <= sizeof a - offset;
     return true;
 }
@@ -89,7 +87,6 @@ template <class Array>
                                    [[maybe_unused]] reporter r) {
     using T = std::remove_cvref_t<Array>;
     if constexpr (std::is_lvalue_reference_v<Array>) can_share = shareable<T>;
-    // mutant: d13_run_time
     else if constexpr (has_run_time_ownership<T>) can_share = v.is_empty() || array_traits<T>::owns(a);
     else if constexpr (requires { array_traits<T>::owns; }) can_share = array_traits<T>::owns;
     else if constexpr (std::is_trivially_destructible_v<T>) return check_inside(a, v, can_share, r);
@@ -105,7 +102,7 @@ template <managed_struct Raw, class Array, bool ByCall = false, class Handle>
     // The handle may be read-only although the array is not.
     flags const own = flags_to_export(v.flags(), lends_read_only<std::remove_reference_t<Array>>, max);
     if (std::same_as<Raw, DLManagedTensor> && !check_legacy_flags(own, r)) return nullptr;
-    bits |= own & flags::read_only;  // mutant: r11_weaker_handle
+    bits |= own & flags::read_only;
     return make_checked_raw<Raw, ByCall>(std::move(handle), describe, v, to, bits, max, r);
 }
 
@@ -152,7 +149,6 @@ template <managed_struct Raw, class Array, bool Checked = false, class Own, clas
         else return nullptr;  // not reached: negotiate decides to copy or to refuse
     };
     if constexpr (can_own && !never_copies<BackEnd>) {
-        // mutant: keep_shared
         if (reads_after_return(d, v.device())) {  // the copy keeps its source alive (R50)
             if (!Checked && !check_decision(d, v.device(), b, r)) return nullptr;
             auto source = trusted::adopt(
@@ -275,4 +271,4 @@ template <class BackEnd>
         r);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -22,7 +22,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Implements `take` for a struct that is null, not ordinary or not compact. `IsOrdinary`: is_ordinary_struct is true;
 /// not a function argument, which would be computed on the fast path.
@@ -59,7 +59,6 @@ template <bool ByCall = false>
 [[nodiscard]] inline request remaining(request req, managed_tensor const& got) noexcept {
     bool const is_copied_already =
         got.is_copied() && (req.layout == layout::strided || trusted::view(got).is_contiguous());
-    // mutant: r12_copied_already
     if (req.copy == copy_policy::always && is_copied_already) req.copy = copy_policy::if_needed;
     return req;
 }
@@ -94,9 +93,8 @@ template <class Consumer, calls_functions BackEnd>
 [[nodiscard]] constexpr stream_token ready_after(request const& req, device dev) noexcept {
     bool const is_used =
         req.stream.is_no_sync() || (req.stream.names_stream() && orders(req.stream.family(), dev.type));
-    // mutant: ready_after_default, ready_after_number
     stream_token const on = is_used ? req.stream.without_device() : default_stream(dev);
-    return on.names_stream() ? on : already_ready;  // mutant: ready_after
+    return on.names_stream() ? on : already_ready;
 }
 
 /// Returns the stream on which data on `dev` is ready at the end of an import: the stream of the request, which was
@@ -104,7 +102,6 @@ template <class Consumer, calls_functions BackEnd>
 /// was ordered, and the data is ready on `before`.
 [[nodiscard]] constexpr stream_token ready_for(request const& req, stream_token before, device dev) noexcept {
     if (!req.stream.is_no_sync()) return ready_after(req, dev).on_device(dev);
-    // mutant: ready_for_no_sync
     return before.names_stream() && orders(before.family(), dev.type) ? before : already_ready;
 }
 
@@ -139,7 +136,7 @@ template <class Consumer, class Producer, class BackEnd>
         if (!check_result(exported, r)) return {};
         managed_tensor& got = unwrapped(exported);
         ready = ready_after(asked, got.device());
-        asked = with_stream<Consumer>(asked, got.device());  // mutant: current_stream_of_exporter
+        asked = with_stream<Consumer>(asked, got.device());
         return finish_import<Consumer>(std::move(got), remaining(asked, got), ready, b, r);
     } else if constexpr (is_adapted<std::remove_reference_t<Producer>>()) {
         auto const described = describe(from);
@@ -188,4 +185,4 @@ template <class Consumer, class Producer, class BackEnd>
 }
 #endif
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -9,22 +9,20 @@
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/detail/operations.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Makes the stream of the decision wait for `ready_on`, the stream on which data on `from` is ready.
 template <class BackEnd>
 [[nodiscard]] bool order_after(stream_token ready_on, device from, decision const& d, BackEnd& b, reporter r) {
-    return order_streams(ready_on.bound_to(from), d.on, b, r);  // mutant: r43_bound_producer
+    return order_streams(ready_on.bound_to(from), d.on, b, r);
 }
 
 /// Performs the wait of a decision to share data on `from` that is ready on `ready_on`.
 template <class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE bool wait_to_share(stream_token ready_on, device from, decision const& d, BackEnd& b,
                                                      reporter r) {
-    // mutant: apply_wait_order
     if (d.wait == wait::order && !order_after(ready_on, from, d, b, r)) return false;
-    // mutant: apply_wait_host, apply_wait_none
     return d.wait != wait::host || perform(r, [&] { return b.wait(d.on); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

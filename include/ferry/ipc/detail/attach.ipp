@@ -14,7 +14,7 @@
 #include <utility>
 #include <variant>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 FERRY_INLINE managed_tensor attach(wire::descriptor const& from, attach_options const& options, handle_ref b,
                                    std::source_location where) {
@@ -36,4 +36,4 @@ FERRY_INLINE managed_tensor attach(wire::descriptor const& from, attach_options 
                         found.is_read_only ? flags::read_only : flags::none, version::current, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

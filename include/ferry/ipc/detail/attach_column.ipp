@@ -24,7 +24,7 @@
 #include <variant>
 #include <vector>  // a column may have several memories
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
 /// Writes the path of the first buffer in a memory. Returns false if there is none.
@@ -110,4 +110,4 @@ FERRY_INLINE bool session::sealed(column_view const& c) const {
     return ferry::detail::for_each_node(c, ferry::detail::column_path{c.name()}, is_sealed) && is_any;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>  // as many as data buffers
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// What keeps a column, with the lengths of data buffers of view types on the host. These do not travel: Arrow's
 /// producers make them for each export, and the slices tell them.
@@ -120,4 +120,4 @@ class node_source {
     return ferry::detail::column_access::make(std::move(tree));
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>  // as many as buffers
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// One share of a column.
 class column_sharing {
@@ -68,7 +68,7 @@ class column_sharing {
     [[nodiscard]] stream_token copies_on(ferry::device place) {
         auto const on = how_.ready_on;
         if (!column_.view().is_mixed() || on.is_default() || !on.names_stream()) return on.on_device(place);
-        if (!std::exchange(has_waited_, true)) wait(on);  // mutant: ipc_column_copies_wait
+        if (!std::exchange(has_waited_, true)) wait(on);
         return {};
     }
 
@@ -149,7 +149,6 @@ class column_sharing {
         }
         auto const on = is_on_host ? stream_token{} : copies_on(place);
         if (is_on_host && std::ranges::any_of(missing, [](auto& m) { return m.place.type != device_type::cpu; })) {
-            // mutant: ipc_column_pinned_wait
             static_cast<void>(ferry::detail::wait_for_devices(column_.view(), b_, how_.ready_on, {share_api, where_}));
         }
         auto const made = share_.add_copy(total, place, on, [&](std::byte* to) {
@@ -179,4 +178,4 @@ class column_sharing {
     bool is_missing_, is_cut_ = false, has_waited_ = false;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

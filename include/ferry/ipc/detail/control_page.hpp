@@ -12,7 +12,7 @@
 #include <cstring>
 #include <optional>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// The first page of a segment. All zero except for its head when it is new.
 ///
@@ -54,7 +54,7 @@ class control_page {
                 places_[i].turn.store(0);
                 return i;
             }
-        return lock(file, F_RDLCK, byte_of(max_importers)) ? crowd : -1;  // mutant: ipc_crowd
+        return lock(file, F_RDLCK, byte_of(max_importers)) ? crowd : -1;
     }
     /// Frees the slot of a mapping that forked children cannot use.
     /// \param place  slot, from `enter`
@@ -80,7 +80,7 @@ class control_page {
     [[nodiscard]] static int begin_reading(int file) noexcept {
         int place = 0;
         while (place < max_importers - 1 && is_locked(file, reading_byte_of(place))) ++place;
-        return lock(file, F_RDLCK, reading_byte_of(place)) ? place : -1;  // mutant: ipc_uncounted
+        return lock(file, F_RDLCK, reading_byte_of(place)) ? place : -1;
     }
     /// \param place  byte, from `begin_reading`
     /// \param file   the file through which the segment is mapped
@@ -141,7 +141,7 @@ class control_page {
     /// Not beside another byte of the same importer: the kernel would show both as one lock.
     [[nodiscard]] static constexpr off_t reading_byte_of(int place) noexcept { return 3 + max_importers + place; }
     [[nodiscard]] static bool is_taken(int place, int file) noexcept {
-        return is_locked(file, byte_of(place));  // mutant: ipc_dead_holders
+        return is_locked(file, byte_of(place));
     }
 
     std::atomic<std::uint64_t> magic_, id_;
@@ -152,4 +152,4 @@ class control_page {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(sizeof(control_page) <= 16384);
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <thread>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// Opens a directory of this user alone, and creates it if it is missing. Follows no symbolic link in its last part.
 [[nodiscard]] inline unique_fd private_directory(int parent, char const* path, char const* api) {
@@ -164,4 +164,4 @@ class names_file {
     unique_fd file_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

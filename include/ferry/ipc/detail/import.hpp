@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>  // several memories may have one name
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 inline constexpr char const* attach_api = "ferry::ipc::attach";
 
@@ -37,7 +37,7 @@ struct mapping_entry {
     ~mapping_entry() {
         bool const is_device = !foreign.empty();
         // First: an empty place says that nothing is mapped. In order: the first waits for the work that uses any.
-        for (auto& one : foreign) one.reset();  // mutant: ipc_close_after_work
+        for (auto& one : foreign) one.reset();
         // A forked child cannot use memory of a device, but may read that of the host.
         if (!is_device || !process.is_here()) return;
         end_reading();
@@ -82,7 +82,7 @@ struct mapping_entry {
     }
     /// Whether a child that was forked meanwhile may read through its copy of the mapping.
     [[nodiscard]] bool is_inherited() const noexcept {
-        return foreign.empty() && forked_at != forks();  // mutant: ipc_fork_reads
+        return foreign.empty() && forked_at != forks();
     }
 };
 
@@ -152,13 +152,13 @@ class import_cache {
         // Not at each release, because it takes 0.5 us for each unused mapping.
         if (auto const now = std::chrono::steady_clock::now(); now - checked_at_ >= std::chrono::milliseconds{1}) {
             checked_at_ = now;
-            take_unused(doomed, true);  // mutant: ipc_drop_at_release
+            take_unused(doomed, true);
         }
         mapping_entry& one = *at;
         if (--one.users != 0) return;
         // A byte that a child has inherited, or that stands for queued work, stays locked for as long as the mapping.
         bool const is_mine = one.process.is_here() && !one.is_inherited() && !one.has_no_event();
-        if (is_mine) one.end_reading();  // mutant: ipc_crowd_leaves
+        if (is_mine) one.end_reading();
         bool const has_room = bound_ != 0 && one.bytes() <= most_bytes_;
         if (bool const keep = is_mine && one.is_current && has_room && one.is_attachable(); !keep) {
             if (one.is_current) by_key_.erase(one.key);
@@ -245,4 +245,4 @@ class import_cache {
     std::unordered_map<std::string, list::iterator> by_key_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

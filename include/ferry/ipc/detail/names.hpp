@@ -17,7 +17,7 @@
 #include <string>  // names are owned
 #include <string_view>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// Parts of the name of a segment: `/ferry-<uid>-<device>-<pid>-<id>`, all decimal, a file in the /dev/shm with this
 /// device number. The name of an anonymous segment, `/ferry-memfd-…`, is not that of a file, and only identifies it.
@@ -41,7 +41,6 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 }
 
 /// Returns the name of a segment.
-/// \param n  parts of the name
 [[nodiscard]] inline std::string to_string(segment_name const& n) {
     auto const text = message{n.kind == segment_kind::named ? "/ferry-" : "/ferry-memfd-"}
                       << n.uid << '-' << n.device << '-' << n.pid << '-' << n.id;
@@ -49,7 +48,6 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 }
 
 /// Parses the name of a segment.
-/// \param text  a name, possibly untrusted
 /// \return      its parts; empty unless the text is exactly as `to_string` writes it, so that no path leaves the folder
 [[nodiscard]] inline std::optional<segment_name> parse_segment_name(std::string_view text) {
     constexpr std::string_view prefix = "/ferry-", of_anonymous = "memfd-";
@@ -91,8 +89,6 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 /// Importers keep their mappings. Safe at any time and in several processes, because a name is locked before it appears
 /// and never used again. The work of a call is bounded, whatever files other programs put into the folder: it takes at
 /// most about 10 ms.
-/// \param from  position in the folder at which to begin, as the last call left it; 0: its first entry. Set to the
-///              position at which the next call continues, or to 0 after the last entry
 /// \return      number of names removed
 inline std::size_t sweep(long& from) noexcept {
     DIR* const folder = ::opendir(shared_memory_folder.data());
@@ -126,4 +122,4 @@ inline std::size_t sweep() noexcept {
     return sweep(from);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

@@ -1,5 +1,4 @@
 // ferry: a share that is being made: memory of ranges of bytes is found, exported by a handle, or made for a copy.
-// length: the ways to find memory for a range depend on the same state.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -24,7 +23,7 @@
 #include <variant>
 #include <vector>  // of a descriptor
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// Ends all writes to the memory of a share.
 inline void freeze(share_state const& s, std::source_location where) {
@@ -59,7 +58,7 @@ class new_share {
           session_{session_access::state(how.session)},
           me_{session_->me(where)},
           name_{.uid = ::geteuid(), .device = shared_memory_device(), .pid = me_.pid} {
-        session_->sweep_once();  // mutant: ipc_sweep
+        session_->sweep_once();
         session_->drop_closed();
     }
     new_share(new_share const&) = delete;
@@ -122,7 +121,6 @@ class new_share {
             auto& s = add_segment(0, bytes);
             auto const& made = add_data(s);
             write(made.begin);
-            // mutant: ipc_sealed
             static_cast<void>(session_->regions().prepare(*s.where, is_read_only_, how_.freeze));
             return {made.number, 0, bytes};
         }
@@ -230,7 +228,6 @@ class new_share {
         fail_if_frozen(place);
         auto const at = std::ranges::find(states_, found->where, &share_state::where);
         bool const is_first = at == states_.end();
-        // mutant: ipc_pass_on_ready
         auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};
         auto handle = b_.pass_on(m, ready_on);
         m = handle->description();
@@ -248,7 +245,7 @@ class new_share {
             return !s->handles.empty() && !s->is_passed_on && is_same_device(s->device, place);
         });
         bool const is_first = found == states_.end();
-        auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};  // mutant: ipc_column_ready
+        auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};
         auto handle = b_.export_memory(range, place, ready_on);
         wire::memory m = handle->description();
         auto& s = is_first ? add_segment(m.id, 0) : **found;
@@ -332,4 +329,4 @@ class new_share {
     std::size_t copies_ = 0;                                              // number of memories with copies
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

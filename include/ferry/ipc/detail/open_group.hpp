@@ -1,5 +1,4 @@
 // ferry: opens memories of a descriptor: an alias, a mapping that is there already, or a new one.
-// length: one call, whose ways to open a memory exclude each other.
 #pragma once
 
 #include <ferry/base/detail/check_stream.hpp>
@@ -26,7 +25,7 @@
 #include <utility>
 #include <variant>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// A tensor's hold on a mapping.
 class attachment {
@@ -39,11 +38,10 @@ class attachment {
     attachment& operator=(attachment&&) = delete;
     ~attachment() {
         if (session_ == nullptr) return;
-        if (mapping_->process.is_here()) {  // mutant: ipc_fork_place
-            // mutant: ipc_done_announced
+        if (mapping_->process.is_here()) {
             if (!announce_done()) {  // counted as read, and mapped, until this process ends
                 std::lock_guard const lock{mapping_->recording};
-                mapping_->kept_by = std::move(session_);  // mutant: ipc_captured_kept
+                mapping_->kept_by = std::move(session_);
                 return;
             }
             // The child has the place as well, and this process will not use it again.
@@ -63,7 +61,6 @@ class attachment {
             std::lock_guard const lock{mapping_->recording};
             event_handle done;
             auto& first = *mapping_->foreign[0];  // its event marks the work that uses any of the memories
-            // mutant: ipc_done_device
             auto const on = on_.on_device(first.device());  // every device has default streams of its own
             if (first.record_done(on, done)) mapping_->control().announce(mapping_->place, done);
         } catch (error const& e) {
@@ -145,11 +142,10 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
         int const file = call.segment_of(group);
         if (file < 0) fail_without_file(first.name, attach_api, call.where);
         if (::fstat(file, &facts) != 0) fail_segment(errno, "fstat", first.name, attach_api, call.where);
-        // mutant: ipc_key_file
         text << ':' << std::uint64_t{facts.st_dev} << ':' << std::uint64_t{facts.st_ino};
     }
     std::string key{text.c_str()};
-    for (auto const i : group) {  // mutant: ipc_key_handle
+    for (auto const i : group) {
         auto const& handle = call.from.memories[i].handle;
         key.append(reinterpret_cast<char const*>(handle.data()), handle.size());
     }
@@ -246,14 +242,13 @@ template <class Note>
     auto const name = check_origin(call, first);
     if (auto own = call.session->find(name.id)) {
         bool const is_same = std::ranges::equal(group, own->memories, {}, memory, &share_state::memory::description);
-        if (!is_same)  // mutant: ipc_alias_memory
+        if (!is_same)
             call.refuse(
                 errc::bad_descriptor,
                 message{"its memory differs from the memory that was shared with this name: get a new descriptor from "
                         "the exporter"});
         if (!own->is_open) call.fail_gone(first, "this process has closed it");
         static_cast<void>(ferry::detail::check_stream(how.stream, own->device, {attach_api, call.where}));
-        // mutant: ipc_alias_ready
         for (auto const& handle : own->handles) handle->wait_ready(how.stream.on_device(own->device));
         for (std::size_t i = 0; i < group.size(); ++i)
             note(group[i],
@@ -295,7 +290,7 @@ template <class Note>
             found.begin = static_cast<std::byte*>(one.data());
             found.device = one.device();
             static_cast<void>(ferry::detail::check_stream(how.stream, found.device, {attach_api, call.where}));
-            one.wait_ready(m, how.stream.on_device(found.device));  // mutant: ipc_ready
+            one.wait_ready(m, how.stream.on_device(found.device));
         } else if (m.length != 0) {
             found.begin = mapping->memory().data() + m.offset;
         }
@@ -305,4 +300,4 @@ template <class Note>
     return hold;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

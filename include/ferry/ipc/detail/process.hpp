@@ -18,11 +18,10 @@
 #include <cstdint>
 #include <new>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// Returns the identity of this process. Reads /proc: cache the result, but not across a fork.
 ///
-/// \param where  source location for errors
 /// \return       process ID, pid namespace and boot ID
 /// \throws error  errc::unsupported_platform: /proc is missing; errc::out_of_memory: no file descriptors
 [[nodiscard]] inline wire::origin this_process(std::source_location where = std::source_location::current()) {
@@ -75,7 +74,6 @@ class process_mark {
         static auto& found = []() -> std::atomic<std::uint64_t>& {
             auto const bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
             void* const page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            // mutant: ipc_wipe_on_fork
             if (page != MAP_FAILED && ::madvise(page, bytes, MADV_WIPEONFORK) == 0)
                 return *::new (page) std::atomic<std::uint64_t>{0};
             ::pthread_atfork(nullptr, nullptr, [] { otherwise = 0; });  // before Linux 4.14
@@ -96,4 +94,4 @@ class process_mark {
     return count.load();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

@@ -15,7 +15,7 @@
 #include <string>  // names of segments
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 class region_map;
 
@@ -95,4 +95,4 @@ inline region::~region() {
     if (map != nullptr) map->remove(*this);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

@@ -1,5 +1,4 @@
 // ferry: segments of POSIX shared memory: a control page and, for tensors in host memory, the data after it.
-// length: one object, whose functions depend on its files.
 #pragma once
 
 #include <ferry/base/detail/checked.hpp>
@@ -23,7 +22,7 @@
 #include <string>  // see names.hpp
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// Access to the data of a segment.
 enum class access_mode : std::uint8_t { read_only, read_write };
@@ -92,7 +91,6 @@ class segment {
     /// \param name   an unused name, from `to_string`
     /// \param bytes  size of the data
     /// \param id     identifies the allocation
-    /// \param where  source location for errors
     /// \return       the segment, mapped
     /// \throws error  errc::out_of_memory, overflow, permission, unsupported_platform
     [[nodiscard]] static segment create(std::string const& name, std::uint64_t bytes, std::uint64_t id,
@@ -114,7 +112,7 @@ class segment {
         if (!f) fail_on(is_anonymous ? "memfd_create" : "open(O_TMPFILE)", missing_folder());
         // Independent of the umask.
         if (::fchmod(f.get(), 0600) != 0) fail_on("fchmod", errno);
-        if (exceeds_file_limit(total)) fail_on("posix_fallocate", EFBIG);  // mutant: ipc_file_limit
+        if (exceeds_file_limit(total)) fail_on("posix_fallocate", EFBIG);
         // A size that cannot fit fails before pages are allocated, which would evict other memory. Then in pieces, so
         // that a long allocation makes progress although signals interrupt it.
         constexpr off_t piece = off_t{64} << 20;
@@ -125,11 +123,10 @@ class segment {
             fail_on("posix_fallocate", ENOSPC);
         for (off_t done = 0; done < end;) {
             auto const n = std::min(piece, end - done);
-            int const number = ::posix_fallocate(f.get(), done, n);  // mutant: ipc_segment_room
+            int const number = ::posix_fallocate(f.get(), done, n);
             if (number == 0) done += n;
             else if (number != EINTR) fail_on("posix_fallocate", number);
         }
-        // mutant: ipc_anonymous_sealed
         if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, fixed_size) != 0) fail_on("fcntl(F_ADD_SEALS)", errno);
         segment made;
         if (is_anonymous) made.handout_ = std::exchange(f, reopened(f, O_RDWR, name, api, where));
@@ -137,7 +134,7 @@ class segment {
         // Maps the pages at once, which takes a third of the time of page faults at the first writes. Fails without an
         // effect before Linux 5.14.
         constexpr int populate_write = 23;                                      // MADV_POPULATE_WRITE
-        static_cast<void>(::madvise(made.base_.get(), total, populate_write));  // mutant: ipc_populate
+        static_cast<void>(::madvise(made.base_.get(), total, populate_write));
         made.control().begin(id);
         if (!made.link(name)) fail_on("linkat", missing_folder());
         return made;
@@ -149,7 +146,6 @@ class segment {
     /// \param id     identifies the allocation; empty: any
     /// \param mode   access to the data
     /// \param file   file descriptor of an anonymous segment; borrowed
-    /// \param where  source location for errors
     /// \return       the segment, mapped
     /// \throws error  errc::exporter_gone: the name does not exist; errc::unsupported_platform: the exporter has
     ///                another /dev/shm; errc::permission: owned by another user, accessible to others, anonymous
@@ -173,27 +169,25 @@ class segment {
         unique_fd f{is_anonymous ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
                                  : ::open(path_of(name.c_str()).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         int const number = f ? 0 : errno;
-        if (number == ENOENT && parts->device != shared_memory_device())  // mutant: ipc_private_shm
+        if (number == ENOENT && parts->device != shared_memory_device())
             refuse(errc::unsupported_platform,
                    about() << " is in another /dev/shm: use one for both containers (docker run --ipc), or share "
                               "anonymous segments (session_options::segments)");
         if (!f) fail_segment(number, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
         struct stat facts = {};
         if (::fstat(f.get(), &facts) != 0) fail_segment(errno, "fstat", name, api, where);
-        // mutant: ipc_owner_check
         if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
             refuse(errc::permission, about() << " is another user's, or open to others: its owner is " << facts.st_uid
                                              << ", its mode " << facts.st_mode << ": share and attach as one user");
         // F_GET_SEALS fails with -1, which has all bits set, on a file system without seals.
         int const seals = is_anonymous ? ::fcntl(f.get(), F_GET_SEALS) : 0;
-        // mutant: ipc_anonymous_on_disk, ipc_anonymous_unsealed
         if (is_anonymous && (seals < 0 || (seals & fixed_size) != fixed_size))
             refuse(errc::permission, about()
                                          << " is not a memfd with a sealed size, which no process can shrink while it "
                                             "is mapped: pass the file descriptor of a segment of ferry");
         std::uint64_t total = 0;
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(page_bytes()), total) ||
-            total > static_cast<std::uint64_t>(facts.st_size))  // mutant: ipc_segment_size
+            total > static_cast<std::uint64_t>(facts.st_size))
             refuse(errc::bad_descriptor, about() << " has " << std::int64_t{facts.st_size}
                                                  << " bytes with its control page, expected " << bytes
                                                  << " and that page: get a new descriptor from the exporter");
@@ -249,7 +243,7 @@ class segment {
     /// \return      false when the name exists and cannot be removed
     bool unlink(std::string const& name) const noexcept {
         auto const parts = parse_segment_name(name).value_or(segment_name{});
-        lock(locks(), F_UNLCK, share_byte(parts.id));  // mutant: ipc_retract
+        lock(locks(), F_UNLCK, share_byte(parts.id));
         return parts.kind == segment_kind::anonymous || ::unlink(path_of(name.c_str()).c_str()) == 0 || errno == ENOENT;
     }
     /// Seals an anonymous segment, so that no process maps it with write access from now on. Writable mappings remain.
@@ -275,7 +269,7 @@ class segment {
         int const seals = handout_ ? ::fcntl(file(), F_GET_SEALS) : 0;
         if (seals < 0 || (seals & F_SEAL_WRITE) == 0) return false;
         struct stat facts = {};
-        return ::fstat(file(), &facts) == 0 && facts.st_blocks >= (facts.st_size + 511) / 512;  // mutant: ipc_sparse
+        return ::fstat(file(), &facts) == 0 && facts.st_blocks >= (facts.st_size + 511) / 512;
     }
     /// Returns whether the control page is mapped read-only, because the segment was sealed when it was opened.
     [[nodiscard]] bool is_sealed() const noexcept { return is_sealed_; }
@@ -297,7 +291,6 @@ class segment {
         if (at == MAP_FAILED) fail_segment(errno, "mmap", name, api, where);
         base_ = {at, unmap{total}};
         file_ = std::move(f);
-        // mutant: ipc_read_only
         if (mode == access_mode::read_only && !is_sealed_ && size() != 0 && ::mprotect(data(), size(), PROT_READ) != 0)
             fail_segment(errno, "mprotect", name, api, where);
     }
@@ -308,4 +301,4 @@ class segment {
     std::unique_ptr<void, unmap> base_{};
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

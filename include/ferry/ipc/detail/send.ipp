@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
 /// Header of a message, little-endian. The files come with its first byte.
@@ -48,7 +48,7 @@ class transfer {
     transfer(transfer const&) = delete;
     transfer& operator=(transfer const&) = delete;
     ~transfer() {
-        if (is_inside_) ::shutdown(socket_, SHUT_RDWR);  // mutant: ipc_send_shut_down
+        if (is_inside_) ::shutdown(socket_, SHUT_RDWR);
     }
 
     void send(std::span<std::byte const> bytes, std::span<int const> files) {
@@ -123,7 +123,7 @@ class transfer {
     }
     void check_files(parcel_head const& head) const {
         if (sockets_ != 0) refuse(errc::bad_descriptor, sockets_, " files are sockets: send only files of memory");
-        if (found_ > head.files || (found_ < head.files && !is_cut_))  // mutant: ipc_receive_stated
+        if (found_ > head.files || (found_ < head.files && !is_cut_))
             refuse(errc::bad_descriptor, "the message states ", head.files, " files, and has ", found_, sender);
         if (is_cut_)
             refuse(errc::out_of_memory, "received ", found_, " of ", head.files,
@@ -178,7 +178,7 @@ class transfer {
     /// Takes over the files that a call of recvmsg returned.
     void adopt(msghdr& m) noexcept {
         constexpr int pidfd = 4;  // SCM_PIDFD: a file as well, which the application has enabled (SO_PASSPIDFD)
-        is_cut_ |= (m.msg_flags & MSG_CTRUNC) != 0;  // mutant: ipc_receive_cut
+        is_cut_ |= (m.msg_flags & MSG_CTRUNC) != 0;
         for (auto* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c))
             for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
                 if (c->cmsg_level != SOL_SOCKET || (c->cmsg_type != SCM_RIGHTS && c->cmsg_type != pidfd)) break;
@@ -187,7 +187,6 @@ class transfer {
                 unique_fd file{number};
                 if (c->cmsg_type == pidfd) break;
                 linger const off{};  // so that closing it does not wait; succeeds for sockets only
-                // mutant: ipc_receive_sockets
                 sockets_ += ::setsockopt(number, SOL_SOCKET, SO_LINGER, &off, sizeof off) == 0 ? 1 : 0;
                 if (found_++ < limits_.files) files_->push_back(std::move(file));
             }
@@ -215,4 +214,4 @@ FERRY_INLINE parcel receive(int socket, transfer_limits const& limits, std::sour
     return detail::transfer{"ferry::ipc::receive", socket, limits, where}.receive();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 FERRY_INLINE session::session(session_options const& options)
     : state_{std::make_shared<detail::session_state>(options)} {}
@@ -33,4 +33,4 @@ FERRY_INLINE std::shared_ptr<session_state> session_access::state(session* s) {
 }
 
 }  // namespace detail
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

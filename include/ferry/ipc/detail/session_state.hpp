@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>  // see region.hpp
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 class session_state : public std::enable_shared_from_this<session_state> {
    public:
@@ -70,11 +70,11 @@ class session_state : public std::enable_shared_from_this<session_state> {
     }
     /// Frees what nothing uses: unused mappings, and names that ended exporters have left. False when there was none.
     bool make_room() noexcept {
-        bool is_any = imports_.trim();  // mutant: ipc_open_again
+        bool is_any = imports_.trim();
         std::lock_guard const lock{sweeping_};
         int left = 16;  // bounded, whatever lies in the folder
         do {
-            is_any |= detail::sweep(swept_to_) != 0;  // mutant: ipc_sweep_again
+            is_any |= detail::sweep(swept_to_) != 0;
         } while (--left != 0 && swept_to_ != 0);
         return is_any;
     }
@@ -104,12 +104,12 @@ class session_state : public std::enable_shared_from_this<session_state> {
     /// Ends new attaches. What importers may still use of device memory is condemned: it lives until they are gone.
     /// False when its name stays.
     bool close(std::shared_ptr<share_state> const& s) noexcept {
-        if (!s->process.is_here() || !s->is_open.exchange(false)) return true;  // mutant: ipc_fork_share
+        if (!s->process.is_here() || !s->is_open.exchange(false)) return true;
         bool const is_removed = withdraw(*s);
         std::lock_guard const lock{mutex_};
         // Of memory that is passed on, its exporter sees the importers in the same control page.
-        bool const is_kept_here = !s->handles.empty() && !s->is_passed_on;            // mutant: ipc_pass_on_kept
-        if (!is_kept_here || !s->control().is_mapped(s->locks())) return is_removed;  // mutant: ipc_condemned
+        bool const is_kept_here = !s->handles.empty() && !s->is_passed_on;
+        if (!is_kept_here || !s->control().is_mapped(s->locks())) return is_removed;
         s->place_among_condemned.front() = s;
         condemned_.splice(condemned_.end(), s->place_among_condemned);
         return is_removed;
@@ -132,12 +132,12 @@ class session_state : public std::enable_shared_from_this<session_state> {
     }
     /// Unmaps and frees what a closed share has left, without waiting.
     void drop_closed() noexcept {
-        imports_.trim(true);  // mutant: ipc_drop_closed
+        imports_.trim(true);
         collect_once();
     }
     std::size_t collect(std::chrono::nanoseconds limit) noexcept {
         drop_closed();
-        sweep();  // mutant: ipc_sweep_collect
+        sweep();
         auto const end = deadline(limit);
         for (;;) {
             std::size_t const left = collect_once();
@@ -157,7 +157,6 @@ class session_state : public std::enable_shared_from_this<session_state> {
     void drop(void* data) noexcept {
         auto const found = regions_.find({static_cast<std::byte*>(data), 1, 0});
         if (found == nullptr || std::exchange(found->self, nullptr) == nullptr) return;
-        // mutant: ipc_fork_space
         if (!found->made_by.is_here()) return;  // the parent's name
         found->memory.unlink(found->name);
     }
@@ -185,7 +184,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         if (!process_.is_here()) return 0;
         for (auto at = condemned_.begin(); at != condemned_.end();) {
             auto const one = at++;
-            bool const is_mapped = (*one)->control().is_mapped((*one)->locks());  // mutant: ipc_collect
+            bool const is_mapped = (*one)->control().is_mapped((*one)->locks());
             if (!is_mapped) freed.splice(freed.end(), condemned_, one);
         }
         return condemned_.size();
@@ -206,4 +205,4 @@ class session_state : public std::enable_shared_from_this<session_state> {
     import_cache imports_;  // last: its regions leave the map when they die
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
 /// Shape, strides, type and flags of a tensor for other processes.
@@ -82,4 +82,4 @@ FERRY_INLINE shared share(managed_tensor&& tensor, share_options const& options,
     return detail::share_view(tensor.view(), true, options, b, where, [&] { return std::move(tensor); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>  // a column may have several memories
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
 FERRY_INLINE shared share_column(column const& c, share_options const& options, handle_ref b,
@@ -35,4 +35,4 @@ FERRY_INLINE ferry::column shared::column(std::source_location where) const {
     return detail::column_of(std::get<wire::node>(state_->description.root), ranges, state_, api, where);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>  // a share may have several memories
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 /// A tensor of a descriptor, in a memory that begins at `begin`; null: it is empty.
 [[nodiscard]] inline tensor_view view_of(wire::tensor const& t, std::byte* begin, ferry::device where) noexcept {
@@ -77,4 +77,4 @@ struct share_state {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

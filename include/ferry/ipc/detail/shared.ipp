@@ -11,7 +11,7 @@
 #include <thread>
 #include <variant>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 template <class F>
 void shared::for_each_part(F f) const {
@@ -68,7 +68,7 @@ FERRY_INLINE bool shared::wait_for_readers(std::chrono::nanoseconds limit, strea
     });
     auto const end = detail::deadline(limit);
     std::chrono::nanoseconds pause = std::chrono::microseconds{10};
-    while (readers() != 0 || !order_after_importers(on)) {  // mutant: ipc_done_waited, ipc_readers_waited
+    while (readers() != 0 || !order_after_importers(on)) {
         auto const now = std::chrono::steady_clock::now();
         if (now >= end) return false;
         std::this_thread::sleep_for(std::min(pause, std::chrono::nanoseconds{end - now}));
@@ -104,7 +104,7 @@ FERRY_INLINE bool shared::record_ready(stream_token on, std::source_location whe
 FERRY_INLINE bool shared::order_after_importers(stream_token on) {
     bool is_ordered = true;
     for_each_part([&](auto& part) {
-        auto const its = on.on_device(part.device);  // mutant: ipc_reuse_device
+        auto const its = on.on_device(part.device);
         if (part.handles.empty()) return;
         part.handles[0]->wait_ready(its);
         int const count = detail::control_page::max_importers;
@@ -119,4 +119,4 @@ FERRY_INLINE bool shared::order_after_importers(stream_token on) {
     return is_ordered;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE::ipc {
 
 FERRY_INLINE shared_space::shared_space(session& s) noexcept : state_{detail::session_access::state(&s)} {}
 
@@ -36,4 +36,4 @@ FERRY_INLINE void* shared_space::allocate(std::size_t bytes, std::size_t alignme
 
 FERRY_INLINE void shared_space::deallocate(void* p, std::size_t, std::size_t) noexcept { state_->drop(p); }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc
+}  // namespace FERRY_NAMESPACE::ipc

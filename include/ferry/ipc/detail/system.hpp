@@ -14,7 +14,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 using ferry::detail::fail;
 
 /// Returns the error code for a value of errno, or `otherwise`.
@@ -57,9 +57,6 @@ using ferry::detail::fail;
 
 /// Throws errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform or argument
 /// for a failed system call.
-/// \param api     name of the public function
-/// \param what    operation that failed, with its object
-/// \param number  value of errno
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
     auto const code = code_of(number, errc::argument);
     char text[128] = {};
@@ -120,4 +117,4 @@ inline bool lock(int file, short type, off_t at) noexcept {
     return ::open(path, access | O_CLOEXEC | O_NONBLOCK);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

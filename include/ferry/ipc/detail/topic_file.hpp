@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>  // bytes of descriptors
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail {
+namespace FERRY_NAMESPACE::ipc::detail {
 
 struct topic_head {
     static constexpr std::uint64_t the_magic = 0x3143505452524546;  // "FERRTPC1", little-endian
@@ -135,7 +135,7 @@ class topic_writer {
         std::swap(bell_, fresh.bell_);
         // Subscribers of the former file must not take its records for those of slots that are written from now on.
         if (fresh.file_)
-            static_cast<void>(::ftruncate(fresh.file_.get(), sizeof(topic_head)));  // mutant: ipc_topic_grown
+            static_cast<void>(::ftruncate(fresh.file_.get(), sizeof(topic_head)));
         leave(fresh.file_ ? fresh.file_ : old, has_moved);
         if (!name_.empty()) names_.announce();
     }
@@ -237,4 +237,4 @@ class topic_writer {
     std::uint64_t generation_ = 0, stream_ = 0;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::ipc::detail
+}  // namespace FERRY_NAMESPACE::ipc::detail

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// Returns the kind character of a data type in NumPy's typestr; 0 for types that typestr cannot name.
 [[nodiscard]] constexpr char letter_of(data_type t) noexcept {
@@ -247,4 +247,4 @@ template <class T>
                          stream.get());
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail

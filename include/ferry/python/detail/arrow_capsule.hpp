@@ -10,7 +10,7 @@
 #include <concepts>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 template <class T>
 concept arrow_struct = std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> ||
@@ -96,4 +96,4 @@ template <arrow_struct T>
     return static_cast<T*>(PyCapsule_GetPointer(capsule, arrow_capsule_name<T>));
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail

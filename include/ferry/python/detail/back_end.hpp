@@ -8,13 +8,11 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// A back end that forwards to another one. Releases the GIL during waits and during copies from or to a device,
 /// because the thread that queues the awaited work may need the GIL, and during host copies of 64 KiB or more, so that
 /// other threads can run. Stores a pointer to the other back end, which must outlive this object. Requires the GIL.
-///
-/// \tparam BackEnd  other back end
 template <back_end BackEnd>
 class gil_releasing_back_end : public ferry::detail::changed_back_end<BackEnd> {
     using base = ferry::detail::changed_back_end<BackEnd>;
@@ -51,4 +49,4 @@ class gil_releasing_back_end : public ferry::detail::changed_back_end<BackEnd> {
 template <class BackEnd>
 gil_releasing_back_end(BackEnd&) -> gil_releasing_back_end<BackEnd>;
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail

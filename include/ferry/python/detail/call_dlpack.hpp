@@ -13,13 +13,10 @@
 
 #include <optional>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// Calls `x.__dlpack__`.
 ///
-/// \param x          producer
-/// \param arguments  the producer and the values of the keywords
-/// \param keywords   tuple of the keywords, or null
 /// \return           the result; null with the error of the producer set
 [[nodiscard]] FERRY_NOINLINE inline reference call_method(PyObject* x, PyObject* const* arguments, PyObject* keywords) {
     if (PyObject* const method = producer_cache::known().method_of(Py_TYPE(x))) {
@@ -32,11 +29,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 
 /// Calls `x.__dlpack__` with the arguments that are not null.
 ///
-/// \param x          producer
-/// \param version    `max_version`
-/// \param stream     `stream`
-/// \param dl_device  `dl_device`
-/// \param copy       `copy`
 /// \return           the result; null with the error of the producer set
 /// \throws error_is_set  MemoryError
 [[nodiscard]] FERRY_COLD inline reference call_dlpack(PyObject* x, PyObject* version, PyObject* stream,
@@ -73,9 +65,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 /// stream wait before it queues the copy, as PyTorch does; the consumer would then read stale data. A copy to the CPU
 /// is complete when the producer returns (R48).
 ///
-/// \param at  device of the data
-/// \param to  requested device
-/// \param b   back end of the import
 /// \return    whether ferry makes the copies
 template <class BackEnd>
 [[nodiscard]] bool is_copied_here(device at, device to, BackEnd& b) {
@@ -100,10 +89,6 @@ template <class BackEnd>
 /// without a stream in the request, the default stream of R44 and R45 is passed, because PyTorch treats an omitted
 /// stream as -1; producers without the keyword are called without it. A legacy request has no `max_version` (R57).
 ///
-/// \param x            producer
-/// \param given        request
-/// \param at           device of the data, if known
-/// \param copied_here  whether ferry makes the copies; see is_copied_here
 /// \return             the result of the producer
 /// \throws error_is_set  an exception of the producer
 [[nodiscard]] FERRY_COLD inline reference request_whole(PyObject* x, request const& given,
@@ -179,4 +164,4 @@ template <class BackEnd>
     return result;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail

@@ -22,7 +22,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// The owner of a column with a mask of bits.
 struct masked_owner {
@@ -174,4 +174,4 @@ template <class DeviceOf>
     return interface_dict(c.length(), typestr, first, ready, mask.get());
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail

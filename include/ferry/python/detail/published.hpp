@@ -1,5 +1,4 @@
 // ferry: the import protocols that the type of a Python object publishes.
-// length: their cache differs between builds of CPython with and without the GIL.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -16,7 +15,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// The import protocols that a type and its bases define.
 struct published {
@@ -85,7 +84,6 @@ struct published {
 /// Searches the method resolution order of a type once. Comparing a key may run Python code that changes the bases; the
 /// search continues with the previous bases.
 ///
-/// \param type  type
 /// \return      the attributes found
 /// \throws error_is_set  an exception raised by the comparison of a key
 [[nodiscard]] FERRY_NOINLINE inline published find_published(PyTypeObject* type) {
@@ -123,8 +121,6 @@ struct published {
 
 /// Returns an attribute of an object.
 ///
-/// \param object  object
-/// \param name    name
 /// \return        the attribute; null, without a Python error, after an AttributeError
 /// \throws error_is_set  any other exception that the look-up raises
 [[nodiscard]] FERRY_NOINLINE inline reference find_attribute(PyObject* object, PyObject* name) {
@@ -293,7 +289,6 @@ class producer_cache {
 
 /// Returns the protocols that a type publishes, from the cache if the type is in it.
 ///
-/// \param type  type
 /// \return      the attributes found
 /// \throws error_is_set  an exception raised by the comparison of a key
 [[nodiscard]] inline published published_by(PyTypeObject* type) {
@@ -305,8 +300,6 @@ class producer_cache {
 /// Returns the exchange table of the type of an object: reads the capsule under either name (R69), selects the newest
 /// version that ferry supports (R70), and requires the functions that an import calls (R71).
 ///
-/// \param object  object
-/// \param type    protocols that the type of `object` publishes
 /// \return        the table, which has static storage duration; null if there is no usable table
 /// \throws error_is_set  an exception that the look-up raises
 [[nodiscard]] FERRY_NOINLINE inline abi::exchange_api const* find_exchange_api(PyObject* object,
@@ -354,8 +347,6 @@ class producer_cache {
 /// For a class, searches only the metaclass, because the class defines methods for its instances. Adds the type to the
 /// cache if it publishes only `__dlpack__`, as a method, or nothing.
 ///
-/// \param x     object
-/// \param type  protocols that the type of `x` publishes, searched just before this call
 /// \return      whether it has `__dlpack__`
 /// \throws error_is_set  an exception that the look-up raises, other than AttributeError
 [[nodiscard]] inline bool has_dlpack(PyObject* x, published const& type) {
@@ -368,4 +359,4 @@ class producer_cache {
 /// Returns whether an object has `__dlpack__`, after searching its type.
 [[nodiscard]] inline bool has_dlpack(PyObject* x) { return has_dlpack(x, published_by(Py_TYPE(x))); }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail

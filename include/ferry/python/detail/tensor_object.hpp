@@ -15,7 +15,7 @@
 #include <new>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// A tensor that several exports share, and the stream on which it is ready.
 struct shared_tensor {
@@ -147,7 +147,7 @@ struct FERRY_HIDDEN tensor_object {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail
 
 template <>
 struct ferry::array_traits<ferry::python::detail::shared_tensor> {

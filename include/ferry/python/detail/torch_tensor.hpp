@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
+namespace FERRY_NAMESPACE::python::detail {
 
 /// Returns the truth value of a new reference; throws error_is_set for null.
 [[nodiscard]] FERRY_NOINLINE inline bool is_true(reference answer) {
@@ -24,10 +24,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 /// Calls a method or reads a property of the base class of `torch.Tensor`. Calls neither `__torch_function__` nor an
 /// override of the subclass, because either could hide a property of the exported memory.
 ///
-/// \param x            tensor of a subclass
-/// \param type         protocols that the type of `x` publishes
-/// \param name         name
-/// \param is_property  whether the name is a property rather than a method without arguments
 /// \return             result; on failure, null with a Python error set
 [[nodiscard]] FERRY_COLD inline reference ask_torch_base(PyObject* x, published const& type, PyObject* name,
                                                          bool is_property) {
@@ -57,8 +53,6 @@ namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail {
 /// kinds, and `Tensor.__dlpack__` exports the second. A subclass that overrides `__dlpack__` may detach the tensor, so
 /// its gradient is not checked.
 ///
-/// \param x     tensor
-/// \param type  protocols that the type of `x` publishes
 /// \throws error_is_set  BufferError; an exception raised by a method of the tensor
 inline void require_plain(PyObject* x, published const& type) {
     if (!type.overrides_torch && is_true(torch_property(x, type, names().requires_grad)))
@@ -79,8 +73,6 @@ inline constexpr char const* without_memory =
 
 /// Rejects a complex tensor whose memory holds the conjugated values, which the exchange table exports.
 ///
-/// \param x     tensor
-/// \param type  protocols that the type of `x` publishes
 /// \throws error_is_set  BufferError; an exception raised by a method of the tensor
 inline void require_unconjugated(PyObject* x, published const& type) {
     if (is_true(call_torch(x, type, names().is_conj))) raise(PyExc_BufferError, conjugated);
@@ -88,7 +80,6 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 
 /// Converts the result of a method that returns an integer.
 ///
-/// \param result  new reference; null after an exception
 /// \return        integer; 0 after an exception, which is cleared
 /// \throws error_is_set  an exception that is not derived from `Exception`, such as KeyboardInterrupt; an exception of
 ///                       `__index__`
@@ -102,10 +93,6 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 
 /// Rejects a tensor with elements outside of the memory of its storage; see require_memory.
 ///
-/// \param x        tensor
-/// \param type     protocols that the type of `x` publishes
-/// \param v        its export, without a copy
-/// \param address  address of the first element
 /// \throws error_is_set  BufferError; an exception raised by a method of the tensor
 /// \throws error         errors of ferry::validate
 FERRY_COLD inline void require_storage(PyObject* x, published const& type, tensor_view const& v,
@@ -132,10 +119,6 @@ FERRY_COLD inline void require_storage(PyObject* x, published const& type, tenso
 /// with the import. On 64-bit systems, host addresses of a position-independent program are higher; CUDA addresses may
 /// be lower.
 ///
-/// \param x           tensor
-/// \param type        protocols that the type of `x` publishes
-/// \param v           its export, without a copy
-/// \param is_certain  whether the storage is queried for every address
 /// \throws error_is_set, error  errors of require_storage
 inline void require_memory(PyObject* x, published const& type, tensor_view const& v, bool is_certain) {
     constexpr auto lowest_usual = std::uint64_t{1} << 46;
@@ -147,9 +130,6 @@ inline void require_memory(PyObject* x, published const& type, tensor_view const
 
 /// Replaces the Python error that PyTorch set for a conjugated, quantized, sparse, opaque or meta tensor, because the
 /// class and text of that error depend on the function that was called. Keeps other errors.
-///
-/// \param x     tensor
-/// \param type  protocols that the type of `x` publishes
 FERRY_COLD inline void explain_refusal(PyObject* x, published const& type) {
     if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return;
     char const* why = nullptr;
@@ -171,4 +151,4 @@ FERRY_COLD inline void explain_refusal(PyObject* x, published const& type) {
     if (why != nullptr) replace_error(why);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::python::detail
+}  // namespace FERRY_NAMESPACE::python::detail

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Owns an object of any movable type. A small object is stored in place, so that owners of memory and of events do not
 /// allocate. Empty when default-constructed.
@@ -80,4 +80,4 @@ class any_owner {
     void* data_ = nullptr;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

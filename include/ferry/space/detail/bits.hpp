@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// The unit of a copy in bits: `count` bits are copied, and the next `zeros` bits of the destination are cleared.
 struct bit_unit {
@@ -160,4 +160,4 @@ inline void copy_bits(loop_nest const& nest, bit_unit unit, std::byte* dst, std:
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

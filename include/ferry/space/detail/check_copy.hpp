@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 constexpr message& operator<<(message& out, shape_view shape) noexcept {
     out << "(";
@@ -65,7 +65,6 @@ constexpr bool is_laid_out(tensor_view const& v) noexcept { return v.data() != n
 /// elements. Makes one pass over the shapes, because the check takes a large part of the time of a small copy.
 [[nodiscard]] constexpr bool check_copy(tensor_view const& dst, tensor_view const& src, std::int64_t& count,
                                         reporter r) {
-    // mutant: copy_extents_dst, copy_extents_src
     bool same = dst.rank() == src.rank() && has_extents(dst.shape()) && has_extents(src.shape()), fits = true;
     std::int64_t product = 1, signs = dst.rank();
     for (int i = 0; same && i < dst.rank(); ++i) {
@@ -93,4 +92,4 @@ constexpr bool is_laid_out(tensor_view const& v) noexcept { return v.data() != n
     return i < 0 || report_repeated(i, dst.extent(i), r);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

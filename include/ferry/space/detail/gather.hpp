@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Number of rows per pass for planes of short rows, which are copied column by column. Limits the memory that a pass
 /// accesses.
@@ -98,4 +98,4 @@ inline void gather(loop_nest const& nest, std::int64_t unit, std::byte* dst, std
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

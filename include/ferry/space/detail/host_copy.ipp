@@ -7,7 +7,7 @@
 #include <ferry/space/detail/gather.hpp>
 #include <ferry/space/detail/transpose.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 // Not inlined, so that copy_on_host inlines only the single memcpy.
 FERRY_NOINLINE inline void copy_loops(copy_plan const& plan, std::byte* dst, std::byte const* src) noexcept {
@@ -25,4 +25,4 @@ FERRY_INLINE void copy_loops_on_host(copy_plan const& plan, std::byte* dst, std:
     copy_loops(plan, dst, src);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Calls `body(dst, src)` once for every index of all but the last `inner` dimensions, with the distances from the
 /// first elements.
@@ -53,4 +53,4 @@ struct plane {
     [[nodiscard]] static int dimensions(loop_nest const& nest) noexcept { return nest.rank < 2 ? nest.rank : 2; }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

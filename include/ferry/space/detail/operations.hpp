@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Reports a missing back end; the message names the header of a back end that supports the device.
 [[nodiscard]] FERRY_COLD inline bool report_no_back_end(device d, reporter r) {
@@ -89,7 +89,7 @@ template <class M>
 /// when either token identifies no stream.
 template <class BackEnd>
 [[nodiscard]] bool order_streams(stream_token from, stream_token to, BackEnd& b, reporter r) {
-    if (from == to || !from.names_stream() || !to.names_stream()) return true;  // mutant: order_equal_streams
+    if (from == to || !from.names_stream() || !to.names_stream()) return true;
     return perform(r, [&] { return b.order(from, to); });
 }
 
@@ -206,7 +206,7 @@ template <back_end B>
     bool is_complete = false;
     if (!queue_copy(b, plan, dst, to, src, from, on, is_complete, r)) return false;
     if (is_complete) return true;
-    return wait_for(b, on, r);  // mutant: copy_wait
+    return wait_for(b, on, r);
 }
 
 #if FERRY_HAS_EXCEPTIONS
@@ -228,4 +228,4 @@ void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const
 }
 #endif
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Copies `Size` bytes through one register. Loads and stores are memcpy, which requires no alignment (R31).
 template <std::size_t Size>
@@ -58,4 +58,4 @@ void with_piece(std::int64_t size, Body const& body) noexcept {
     return body(long_piece{n});
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

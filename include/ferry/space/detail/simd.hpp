@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 #if FERRY_HAS_GNU
 /// A register of two words, or a word: operands of bitwise operators and shifts.
@@ -146,4 +146,4 @@ FERRY_ALWAYS_INLINE void transpose_block(std::byte* dst, std::int64_t dst_row, s
     for (int i = 0; i < n; ++i) simd::store(dst + i * dst_row, rows[i]);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Transposes a tile of one cache line by one cache line through a buffer, so that each line is accessed once. Rows
 /// whose stride is a power of two map to the same cache set, and would otherwise evict each other.
@@ -173,4 +173,4 @@ inline void transpose(loop_nest const& nest, std::int64_t unit, std::byte* dst, 
     });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

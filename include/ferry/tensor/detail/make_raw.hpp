@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// The versioned or the legacy struct. The struct need not have an owner or a deleter.
 template <class Raw>
@@ -31,7 +31,7 @@ class raw_owner {
     raw_owner(raw_owner&& other) noexcept : raw_{other.release()} {}
     raw_owner& operator=(raw_owner&&) = delete;
     ~raw_owner() {
-        if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);  // mutant: r62_raw_owner
+        if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);
     }
     void reset(Raw* raw) noexcept { raw_ = raw; }  // only if this object owns no struct
     [[nodiscard]] Raw* release() noexcept { return std::exchange(raw_, nullptr); }
@@ -43,9 +43,9 @@ class raw_owner {
 /// Returns the version to stamp: at most `max`, but at least the version that the data type and the flags require (R4).
 [[nodiscard]] constexpr version stamp_for(data_type type, flags bits, version max) noexcept {
     auto minor = version::current.minor;
-    if (max.major == version::current.major && max.minor < minor) minor = max.minor;  // mutant: r4_max_version
+    if (max.major == version::current.major && max.minor < minor) minor = max.minor;
     auto const needed = has(bits, flags::subbyte_padded) ? 1u : minor_needed(type);
-    return {version::current.major, minor < needed ? needed : minor};  // mutant: r4_stamp
+    return {version::current.major, minor < needed ? needed : minor};
 }
 
 /// Struct and owner, followed by the shape and the strides in the same allocation (D1).
@@ -79,8 +79,8 @@ struct block {
     static void destroy(Raw* raw) noexcept {
         if (raw == nullptr) return;
         auto* self = static_cast<block*>(raw->manager_ctx);
-        self->~block();    // mutant: r6_block_owner
-        deallocate(self);  // mutant: r6_block_memory
+        self->~block();
+        deallocate(self);
     }
 };
 
@@ -161,7 +161,7 @@ struct fixed_view {
         return report(r, errc::argument,
                       "the view of the owner changed during its move: return the same shape, strides, data type, "
                       "device and flags before and after the move");
-    return check_view_by_call(copy_of(after), r);  // mutant: moved_reach
+    return check_view_by_call(copy_of(after), r);
 }
 
 /// Returns whether an address is in the object of `size` bytes at `begin`.
@@ -172,7 +172,6 @@ struct fixed_view {
 /// Fails if the elements are in the object of `size` bytes at `from`, from which the owner is moved (D13).
 [[nodiscard]] FERRY_ALWAYS_INLINE bool check_outside(void const* from, std::size_t size, tensor_view const& v,
                                                      bool empty, reporter r) {
-    // mutant: d13_moved, d13_moved_empty
     if (is_within(v.data(), from, size) && !empty)
         return report(r, errc::argument,
                       "the elements of the moved owner are in the object that it was moved from: return the address of "
@@ -282,4 +281,4 @@ template <managed_struct Raw, class Owner, class ViewOf>
     return make_checked_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, r);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

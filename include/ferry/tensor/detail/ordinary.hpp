@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Numbers of elements below this limit are far from overflow: sums over 64 dimensions of types of one lane.
 inline constexpr std::int64_t ordinary_limit = std::int64_t{1} << 48;
@@ -74,4 +74,4 @@ template <class Write>
            below <= reinterpret_cast<std::uintptr_t>(t.data);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Base of typed_view. The overloads that compile are members of typed_view.
 template <int Rank, bool IsHost>
@@ -49,4 +49,4 @@ struct refused_arguments {
     // clang-format on
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Returns the stride of a dimension; computes it if the strides are implicit.
 [[nodiscard]] constexpr std::int64_t stride_of(shape_view shape, strides_view strides, int dimension) noexcept {
@@ -41,4 +41,4 @@ FERRY_COLD inline bool report_repetition(int i, char const* fix, reporter r) {
                   message{"dimension "} << i << " has stride 0, and its elements must not be written (R29): " << fix);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

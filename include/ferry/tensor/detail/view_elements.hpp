@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 template <class View, class F>
 struct element_loop;
@@ -105,4 +105,4 @@ template <class U, class T, int R, int Rank, layout L, layout Layout>
 concept view_convertible = (std::is_same_v<U, T> || std::is_same_v<U const, T>)&&(R == Rank || Rank == dynamic_rank) &&
     (L == Layout || Layout == layout::strided);
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -13,7 +13,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// An integer or an unscoped enumerator. The value need not fit in std::int64_t.
 template <class I>
@@ -80,4 +80,4 @@ struct index_list {
                                     << ": pass an index that is at least 0 and less than the extent");
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// A random access iterator over a view of rank 1. Stores the view, so that the iterator remains valid as long as the
 /// elements do. The position is an index, because elements with stride 0 have the same address.
@@ -63,4 +63,4 @@ class view_iterator {
     std::int64_t index_ = 0;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

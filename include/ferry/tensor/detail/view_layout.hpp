@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::detail {
+namespace FERRY_NAMESPACE::detail {
 
 /// Stores the extents or the strides of a view of static rank.
 template <int Rank>
@@ -81,4 +81,4 @@ struct view_layout<dynamic_rank, HasStrides> {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::detail
+}  // namespace FERRY_NAMESPACE::detail

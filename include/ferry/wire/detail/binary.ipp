@@ -17,7 +17,7 @@
 #include <utility>
 #include <variant>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
+namespace FERRY_NAMESPACE::wire {
 namespace detail {
 
 /// Converts the bytes of a number between the order in memory and little-endian order.
@@ -145,12 +145,12 @@ class reader {
     [[nodiscard]] std::size_t take_count(std::size_t size) {
         std::uint32_t count = 0;
         take(count);
-        if (count <= left() / size) return count;  // mutant: wire_count
+        if (count <= left() / size) return count;
         refuse(": truncated: ", what_, " has ", count, " items of ", size, " bytes, and ", left(), " bytes are left");
         return 0;
     }
     [[nodiscard]] std::span<std::byte const> take_raw(std::size_t size) {
-        if (size > left()) {  // mutant: wire_bounds
+        if (size > left()) {
             refuse(": truncated: ", what_, " needs ", size, " bytes, and ", left(), " are left");
             return {};
         }
@@ -179,7 +179,7 @@ inline void put(writer& out, node const& n, tag as) {
 }
 
 [[nodiscard]] inline node take_node(reader in, int depth) {
-    if (depth > max_depth) in.refuse(": the column is deeper than ", max_depth, " nodes");  // mutant: wire_depth
+    if (depth > max_depth) in.refuse(": the column is deeper than ", max_depth, " nodes");
     node n;
     bool has_fields = false;
     while (!in.is_empty()) {
@@ -246,7 +246,7 @@ inline void put(writer& out, node const& n, tag as) {
     if (bytes.size() < header_size + checksum_size) return in.refuse(": truncated: there is no checksum"), d;
     auto const body = bytes.size() - checksum_size;
     auto const stated = little_endian(bytes.data() + body), found = crc32c(bytes.first(body));
-    if (stated != found)  // mutant: wire_checksum
+    if (stated != found)
         return by.refuse("the checksum is ", stated, ", expected ", found,
                          ": send all bytes of the descriptor, unchanged"),
                d;
@@ -274,4 +274,4 @@ FERRY_INLINE result<descriptor> try_from_bytes(std::span<std::byte const> bytes,
                                               [&](detail::caller by) { return detail::read_bytes(bytes, by); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire
+}  // namespace FERRY_NAMESPACE::wire

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <variant>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::wire {
+namespace FERRY_NAMESPACE::wire {
 namespace detail {
 
 /// Returns whether a string is the name of a POSIX shared-memory segment: a slash, then no other slash, and no hidden
@@ -45,11 +45,10 @@ namespace detail {
     if (on_cuda && m.device == uuid{}) return by.refuse(here / "device/uuid", " is zero, expected the UUID of a GPU");
     if (m.kind == memory_kind::none && m.length != 0)
         return by.refuse(here / "length", " is ", m.length, ", expected 0 for the kind none");
-    if (m.allocation > static_cast<std::uint64_t>(INT64_MAX) || m.length > m.allocation ||  // mutant: wire_allocation
+    if (m.allocation > static_cast<std::uint64_t>(INT64_MAX) || m.length > m.allocation ||
         m.offset > m.allocation - m.length)
         return by.refuse(here, ": offset ", m.offset, " and length ", m.length, " exceed the allocation of ",
                          m.allocation, " bytes");
-    // mutant: wire_name
     if (m.kind == memory_kind::host_shared ? !is_segment_name(m.name) : !m.name.empty() && !is_segment_name(m.name))
         return by.refuse(here / "name", " is not a slash, then letters, digits, `.`, `_` or `-`");
     if (auto const size = on_cuda ? handle_size : 0; m.handle.size() != size)
@@ -89,8 +88,8 @@ namespace detail {
     if (count != 0 && !t.strides.empty() && !ferry::detail::find_reach(shape, t.strides, t.dtype, padded, reach))
         return by.refuse(here / "strides", " place elements at distances that exceed 63 bits (R32)");
     auto const begin = -static_cast<std::int64_t>(reach.below), end = static_cast<std::int64_t>(reach.above);
-    if (t.byte_offset < -begin || !ferry::detail::checked_add(t.byte_offset, end, last) ||  // mutant: wire_tensor_begin
-        static_cast<std::uint64_t>(last) > length)                                          // mutant: wire_tensor_end
+    if (t.byte_offset < -begin || !ferry::detail::checked_add(t.byte_offset, end, last) ||
+        static_cast<std::uint64_t>(last) > length)
         return by.refuse(here, ": elements lie at bytes ", begin, " to ", end, " from byte_offset ", t.byte_offset,
                          ", outside the range of ", length, " bytes");
     return true;
@@ -100,7 +99,7 @@ namespace detail {
                                       caller const& by) {
     std::uint64_t length = 0;  // of an absent buffer
     if (s.memory != no_memory && !find_length(s.memory, memories, here, by, length)) return false;
-    if (s.length > length || s.offset > length - s.length)  // mutant: wire_slice
+    if (s.length > length || s.offset > length - s.length)
         return by.refuse(here, ": offset ", s.offset, " and length ", s.length, " exceed the range of ", length,
                          " bytes");
     return true;
@@ -129,7 +128,7 @@ FERRY_INLINE bool check_node(node const& n, std::vector<memory> const& memories,
 
 FERRY_INLINE bool check(descriptor const& d, caller const& by) {
     place const top;
-    if (d.major != major_version)  // mutant: wire_major
+    if (d.major != major_version)
         return by.refuse("the descriptor has version ", d.major, ".", d.minor, ", expected major version ",
                          major_version, ": use the same major version of ferry in both processes");
     if (d.from.pid > static_cast<std::uint32_t>(INT32_MAX))
@@ -156,4 +155,4 @@ FERRY_INLINE result<> try_check(descriptor const& d, std::source_location where)
                                         [&](detail::caller by) { return detail::check(d, by); });
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire
+}  // namespace FERRY_NAMESPACE::wire

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
+namespace FERRY_NAMESPACE::wire::detail {
 
 /// Row k is the effect of a byte on the checksum if k bytes follow it, so that eight bytes need eight independent
 /// look-ups.
@@ -45,4 +45,4 @@ inline constexpr auto crc_table = [] {
     return ~c;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail
+}  // namespace FERRY_NAMESPACE::wire::detail

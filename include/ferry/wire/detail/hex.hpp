@@ -13,7 +13,7 @@
 #include <system_error>
 #include <vector>  // the bytes of a descriptor
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
+namespace FERRY_NAMESPACE::wire::detail {
 
 [[nodiscard]] inline std::string to_hex(std::span<std::byte const> bytes) {
     std::string out;
@@ -67,4 +67,4 @@ template <std::integral T>
     return code == std::errc{} && end == text.data() + text.size();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail
+}  // namespace FERRY_NAMESPACE::wire::detail

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail {
+namespace FERRY_NAMESPACE::wire::detail {
 
 /// The last step of a JSON pointer: a key, or an index if `key` is null. The root has no parent.
 struct place {
@@ -66,4 +66,4 @@ class caller : public ferry::detail::reporter {
     }
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::wire::detail
+}  // namespace FERRY_NAMESPACE::wire::detail

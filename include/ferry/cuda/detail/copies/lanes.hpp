@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// A lane's stream on one device, with an event for each slot. The device must be current at construction.
 struct lane_stream {
@@ -59,10 +59,10 @@ class lane_link {
     [[nodiscard]] std::byte* slot(int i) const noexcept { return slots_[i]; }
     void start(int i, void* to, void const* from, std::size_t n) {
         check(cudaMemcpyAsync(to, from, n, cudaMemcpyDefault, stream_.own.get()), "cudaMemcpyAsync");
-        stream_.event_for(i).record(stream_.own.get());  // mutant: cuda_lane_mark
+        stream_.event_for(i).record(stream_.own.get());
     }
-    void wait(int i) { stream_.event_for(i).wait(); }                                 // mutant: cuda_lane_wait
-    void drain() noexcept { ignore(cudaStreamSynchronize(stream_.own.get())); }  // mutant: cuda_lane_drain
+    void wait(int i) { stream_.event_for(i).wait(); }
+    void drain() noexcept { ignore(cudaStreamSynchronize(stream_.own.get())); }
 
    private:
     lane_stream& stream_;
@@ -88,7 +88,7 @@ class lane_team {
             stopping_ = true;
             work_.notify_all();
         }
-        for (auto& t : threads_) t.join();  // mutant: cuda_lane_join
+        for (auto& t : threads_) t.join();
     }
 
     /// Executes a job. Blocks until the job is complete. After a failure, blocks until no lane is working on the job,
@@ -110,7 +110,7 @@ class lane_team {
     [[nodiscard]] std::exception_ptr await(staged_job& job) {
         if (job.cut.populate_ahead) populate_pages_ahead(job, huge_page, populate_pages);
         std::unique_lock lock{mutex_};
-        done_.wait(lock, [&] { return job.working == 0 && !job.has_more(); });  // mutant: cuda_lane_team
+        done_.wait(lock, [&] { return job.working == 0 && !job.has_more(); });
         std::erase(jobs_, &job);
         return std::exchange(job.failure, nullptr);
     }
@@ -192,4 +192,4 @@ class lane_team {
     bool stopping_ = false;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

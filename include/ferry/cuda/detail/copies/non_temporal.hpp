@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 #if defined(__SSE2__)
 /// Copies 64 bytes; `to` is aligned to 16.
@@ -59,4 +59,4 @@ inline void copy_non_temporal(void* dst, void const* src, std::size_t n) noexcep
 #endif
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// The largest pitch of pitched copies (cudaDevAttrMaxPitch), assumed for all GPUs.
 inline constexpr std::int64_t max_pitch = 0x7fffffff;
@@ -105,4 +105,4 @@ inline void copy_pieces(loop_nest const& p, std::int64_t unit, void* dst, void c
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

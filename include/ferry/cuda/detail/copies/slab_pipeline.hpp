@@ -15,7 +15,7 @@
 #include <exception>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Two packed buffers on the current device, which must be the device of the stream `on`. Slabs are packed or unpacked
 /// on `on`, and transferred on a separate stream or by lanes, so that both can overlap. Slab i uses buffer i % 2.
@@ -29,7 +29,6 @@ class slab_pipeline {
     slab_pipeline(slab_pipeline const&) = delete;
     slab_pipeline& operator=(slab_pipeline const&) = delete;
     ~slab_pipeline() {
-        // mutant: cuda_slabs_unwind
         if (is_transferring_) ignore(cudaStreamSynchronize(transfer_stream_.get()));  // before the buffers are freed
     }
 
@@ -39,14 +38,14 @@ class slab_pipeline {
     void to_host(std::int64_t count, Pack&& pack, Copy&& copy) {
         for (std::int64_t i = 0; i < count; ++i) {
             int const k = static_cast<int>(i % 2);
-            if (i >= 2) enqueue_wait(on_, empty_[k]);  // mutant: cuda_slabs_down_reuse
+            if (i >= 2) enqueue_wait(on_, empty_[k]);
             pack(i, buffer(k));
             full_[k].record(on_);
-            start_transfer_after(full_[k]);  // mutant: cuda_slabs_down_ready
+            start_transfer_after(full_[k]);
             copy(i, buffer(k), transfer_stream_.get());
             empty_[k].record(transfer_stream_.get());
         }
-        enqueue_wait(on_, empty_[(count - 1) % 2]);  // mutant: cuda_slabs_down_end
+        enqueue_wait(on_, empty_[(count - 1) % 2]);
         is_transferring_ = false;
     }
     /// Queues the transfer of `count` slabs to the device. `copy(i, buffer, stream)` queues the copy of slab i;
@@ -54,14 +53,13 @@ class slab_pipeline {
     template <class Copy, class Unpack>
     void to_device(std::int64_t count, Copy&& copy, Unpack&& unpack) {
         empty_[0].record(on_);
-        // mutant: cuda_slabs_up_begin
         start_transfer_after(empty_[0]);  // buffers and source are ready in the order of `on`
         for (std::int64_t i = 0; i < count; ++i) {
             int const k = static_cast<int>(i % 2);
-            if (i >= 2) enqueue_wait(transfer_stream_.get(), empty_[k]);  // mutant: cuda_slabs_up_reuse
+            if (i >= 2) enqueue_wait(transfer_stream_.get(), empty_[k]);
             copy(i, buffer(k), transfer_stream_.get());
             full_[k].record(transfer_stream_.get());
-            enqueue_wait(on_, full_[k]);  // mutant: cuda_slabs_up_ready
+            enqueue_wait(on_, full_[k]);
             unpack(i, buffer(k));
             empty_[k].record(on_);
         }
@@ -77,7 +75,7 @@ class slab_pipeline {
             int const k = static_cast<int>(i % 2);
             pack(i, buffer(k));
             full_[k].record(on_);
-            full_[k].wait();  // mutant: cuda_slabs_lanes_ready
+            full_[k].wait();
             prepare(i, buffer(k), jobs.renew(k));
             jobs.start(k);
         };
@@ -94,7 +92,7 @@ class slab_pipeline {
         two_jobs jobs{team};
         auto const begin = [&](std::int64_t i) {
             int const k = static_cast<int>(i % 2);
-            empty_[k].wait();  // mutant: cuda_slabs_lanes_reuse
+            empty_[k].wait();
             prepare(i, buffer(k), jobs.renew(k));
             jobs.start(k);
         };
@@ -120,7 +118,7 @@ class slab_pipeline {
             for (int k = 0; k < 2; ++k) {
                 if (!is_started_[k]) continue;
                 jobs_[k].cancel();
-                static_cast<void>(team_.await(jobs_[k]));  // mutant: cuda_slabs_lanes_unwind
+                static_cast<void>(team_.await(jobs_[k]));
             }
         }
         [[nodiscard]] staged_job& renew(int k) noexcept {
@@ -159,4 +157,4 @@ class slab_pipeline {
     bool is_transferring_ = false;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

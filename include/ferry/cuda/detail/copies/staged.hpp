@@ -12,7 +12,7 @@
 #include <cstring>
 #include <exception>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Maximum number of slots that a lane uses for a job.
 inline constexpr int most_slots = 16;
@@ -103,7 +103,7 @@ void run_to_host(staged_job& job, Link& lane) {
         }
         if (started == done) return;
         int const slot = static_cast<int>(done % static_cast<std::size_t>(slots));
-        lane.wait(slot);  // mutant: cuda_staged_down
+        lane.wait(slot);
         move_bytes(job.dst + under_way[slot].begin, lane.slot(slot), under_way[slot].size, job.cut.non_temporal);
         ++done;
     }
@@ -118,11 +118,11 @@ void run_to_device(staged_job& job, Link& lane) {
         chunk const c = job.take();
         if (c.size == 0) break;
         int const slot = static_cast<int>(started % slots);
-        if (started >= slots) lane.wait(slot);  // mutant: cuda_staged_up
+        if (started >= slots) lane.wait(slot);
         move_bytes(lane.slot(slot), job.src + c.begin, c.size, job.cut.non_temporal);
         lane.start(slot, job.dst + c.begin, lane.slot(slot), c.size);
     }
-    for (std::size_t i = started > slots ? started - slots : 0; i < started; ++i)  // mutant: cuda_staged_end
+    for (std::size_t i = started > slots ? started - slots : 0; i < started; ++i)
         lane.wait(static_cast<int>(i % slots));
 }
 
@@ -135,9 +135,9 @@ void run(staged_job& job, Link& lane) {
         else run_to_device(job, lane);
     } catch (...) {
         job.cancel();
-        lane.drain();  // mutant: cuda_staged_failed
+        lane.drain();
         throw;
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

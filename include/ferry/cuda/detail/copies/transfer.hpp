@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// The bytes that one side of a plan touches, relative to its first element.
 struct extent_of_bytes {
@@ -113,7 +113,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
         check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
     };
     cudaStream_t dst_on = s, src_on = s;
-    if (dst_far && src_far && to.id != from.id) {  // mutant: cuda_by_host_beside
+    if (dst_far && src_far && to.id != from.id) {
         wait_for(s);
         (to.id == device_id ? src_on : dst_on) = other_stream.emplace(other).get();
     }
@@ -135,7 +135,6 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     }
     if (dst_far && !p.counts_bits()) dst_bytes = compact_destination(p);
     buffer<host_space> const near_src{src_far ? size(src_bytes) : 0}, near_dst{dst_far ? size(dst_bytes) : 0};
-    // mutant: cuda_by_host_unwind
     drain from_src{src_on}, to_dst{dst_on};  // before the buffers are freed
     void* near = dst;
     if (src_far && !whole) {
@@ -152,7 +151,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     } else if (dst_far) {
         near = near_dst.data();
     }
-    finish();  // mutant: cuda_by_host_before
+    finish();
     from_src.done();
     copy_on_host(p, near, src);
     if (dst_far) {
@@ -164,7 +163,6 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
             for (int i = 0; i < p.rank; ++i) scatter.src_strides[i] = p.dst_strides[i];
             copy_all(scatter, dst, near_dst.data(), dst_on);
         }
-        // mutant: cuda_by_host_after
         wait_for(dst_on);  // the copy reads a buffer that is freed here
     }
     to_dst.done();
@@ -180,9 +178,9 @@ inline void transfer(copy_plan const& p, void* dst, device to, void const* src, 
     // CUDA also performs host-to-host copies on the host.
     if ((is_host(to) && is_host(from)) || !is_worth_queueing(p))
         return copy_by_host(p, dst, to, src, from, device_id, s);
-    drain pieces{s};  // mutant: cuda_transfer_unwind
+    drain pieces{s};
     copy_pieces(p, p.unit, dst, src, {between_gpus, to.id, from.id}, s);
     pieces.done();
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -15,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// One interprocess event for all work on a mapping, on any number of streams. A stream of this object waits for each
 /// of them, and the event is recorded on that stream: the latest record covers all earlier ones, so one handle
@@ -44,7 +44,7 @@ class completion_event {
         try {
             if (joined_) {
                 relaxed_capture_mode const relaxed;
-                joined_->wait();  // mutant: cuda_done_wait
+                joined_->wait();
             }
             events_->of(event_.device_id()).put(std::move(event_));
         } catch (...) {  // the event may not have completed: it is not reused
@@ -54,9 +54,9 @@ class completion_event {
     /// Adds all work that is queued on `on`, a stream of any device. Does not block.
     /// \throws error  errc::capturing, stream; errors of CUDA
     void add(stream_token on) {
-        cuda::order(on, *joined_);  // mutant: cuda_done_order
+        cuda::order(on, *joined_);
         device_guard const current{event_.device_id()};
-        event_.record(joined_->get());  // mutant: cuda_done_all
+        event_.record(joined_->get());
     }
     [[nodiscard]] ipc_handle handle() const { return event_.handle(); }
 
@@ -69,4 +69,4 @@ class completion_event {
     std::optional<stream> joined_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -4,7 +4,7 @@
 #include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/error.hpp>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Synchronises a stream if the scope is left before `done` is called, that is, by an exception. Must be declared after
 /// the memory that work on the stream uses, so that the work has completed before the memory is freed. Also repeats a
@@ -17,7 +17,7 @@ class drain {
     ~drain() {
         if (is_done_) return;
         relaxed_capture_mode const relaxed;
-        ignore(cudaStreamSynchronize(stream_));  // mutant: cuda_drain
+        ignore(cudaStreamSynchronize(stream_));
     }
     /// Disables the synchronisation: all work that uses the memory has completed.
     void done() noexcept { is_done_ = true; }
@@ -27,4 +27,4 @@ class drain {
     bool is_done_ = false;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// An event without timing, with its device and context. Never destroyed, because destroying an event is undefined
 /// behaviour after a device reset, which is often the last CUDA call of a program. An event created before a reset is
@@ -63,4 +63,4 @@ class idle_events {
     std::vector<pooled_event> events_;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

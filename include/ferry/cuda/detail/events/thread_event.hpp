@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// The calling thread's events, one for each device and context. After a device reset, older events are not used. When
 /// the thread ends, its events are returned to `idle_events`.
@@ -21,7 +21,7 @@ class thread_events {
     [[nodiscard]] cudaEvent_t get(std::int32_t device_id) {
         unsigned long long const now = context_id_of(device_id);
         for (auto const& known : mine_)
-            if (known.device_id == device_id && known.context == now) return known.e;  // mutant: cuda_order_reset
+            if (known.device_id == device_id && known.context == now) return known.e;
         mine_.reserve(mine_.size() + 1);
         return mine_.emplace_back(idle_events::all().take(device_id, now)).e;
     }
@@ -34,7 +34,7 @@ class thread_events {
     /// Finds a stream by its id; null when it is not among the most recently added streams.
     [[nodiscard]] known_stream* find(unsigned long long stream_id) noexcept {
         for (auto& known : streams_)
-            if (known.id == stream_id) return stream_id != 0 ? &known : nullptr;  // mutant: cuda_order_event_of_stream
+            if (known.id == stream_id) return stream_id != 0 ? &known : nullptr;
         return nullptr;
     }
     [[nodiscard]] known_stream& add(unsigned long long stream_id, std::int32_t device_id) noexcept {
@@ -57,7 +57,6 @@ class thread_events {
 };
 
 inline void record(cudaEvent_t e, cudaStream_t s) {
-    // mutant: cuda_order_record
     check_driver(driver().event_record(e, s), "cuEventRecord", [&] { return cudaEventRecord(e, s); });
 }
 
@@ -75,7 +74,7 @@ inline thread_events::known_stream& known_stream(stream_token t) {
     unsigned long long const id = id_of(handle_of(t));
     auto* known = events.find(id);
     if (known == nullptr) known = &events.add(id, device_of_uncaptured(t));
-    require_expected_device(t, known->device_id, "ferry::cuda::order");  // mutant: cuda_order_said_device
+    require_expected_device(t, known->device_id, "ferry::cuda::order");
     return *known;
 }
 
@@ -96,4 +95,4 @@ inline thread_events::known_stream& known_stream(stream_token t) {
     return e;
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -9,7 +9,7 @@
 #include <mutex>   // a use may end on any thread
 #include <utility>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Objects that a process may open only once. An object is closed when its last use ends.
 ///
@@ -34,7 +34,6 @@ class opened_once {
     /// Returns the table of this program or shared library, for objects that CUDA opens once for a process: with two
     /// tables, one would close objects that the other uses.
     [[nodiscard]] FERRY_HIDDEN static opened_once of_process() {
-        // mutant: cuda_opened_process
         static auto const* const one = new opened_once;  // never destroyed: deleters run at exit
         return *one;
     }
@@ -47,7 +46,7 @@ class opened_once {
         ~use() {
             if (state_ == nullptr) return;  // moved from
             std::lock_guard const lock{state_->mutex};
-            if (--at_->users == 0) state_->entries.erase(at_);  // mutant: cuda_opened_once
+            if (--at_->users == 0) state_->entries.erase(at_);
         }
         [[nodiscard]] Opened const& operator*() const noexcept { return at_->opened; }
         [[nodiscard]] Opened const* operator->() const noexcept { return &at_->opened; }
@@ -70,7 +69,7 @@ class opened_once {
         Opened made = make();
         for (auto at = state_->entries.begin(); at != state_->entries.end(); ++at)
             if (at->opened.is_same(made)) {
-                at->opened.join(made);  // mutant: cuda_opened_again
+                at->opened.join(made);
                 ++at->users;
                 return use{state_, at};
             }
@@ -82,4 +81,4 @@ class opened_once {
     std::shared_ptr<state> state_ = std::make_shared<state>();
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

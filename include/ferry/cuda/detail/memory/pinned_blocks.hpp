@@ -13,7 +13,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Pinned blocks that are kept after their release, because pinning takes much longer than a copy. At most `most_kept`
 /// bytes are kept while they are not in use, and at most `most` bytes are pinned. Thread-safe. Must outlive its blocks.
@@ -60,7 +60,7 @@ class pinned_blocks {
                 auto const other = remove(free_.begin());
                 unpin(lock, other.p, other.size);
             } else if (may_wait) {
-                changed_.wait(lock);  // mutant: cuda_slot_wait
+                changed_.wait(lock);
             } else {
                 return nullptr;
             }
@@ -83,7 +83,7 @@ class pinned_blocks {
         if (size > most_kept_ || kept_ > most_kept_ - size) return unpin(lock, p, size);
         free_.push_back({p, size});  // reserved
         kept_ += size;
-        changed_.notify_one();  // mutant: cuda_slot_wake
+        changed_.notify_one();
     }
 
     /// Returns the number of pinned bytes, and how many of them are not in use.
@@ -125,4 +125,4 @@ class pinned_blocks {
     std::size_t kept_ = 0, pinned_ = 0, count_ = 0;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

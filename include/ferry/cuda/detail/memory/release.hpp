@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Memory whose release would have invalidated a capture: the legacy stream must not be used while a blocking stream of
 /// its device is being captured. Freed when memory of that device is next released.
@@ -36,7 +36,7 @@ inline void free_deferred(std::int32_t device_id) {
     if (deferred.entries.empty() || !is_free_of_captures(cudaStreamLegacy)) return;
     std::erase_if(deferred.entries, [device_id](auto const& e) {
         if (e.device_id != device_id) return false;
-        ignore(cudaFreeAsync(e.p, cudaStreamLegacy));  // mutant: cuda_release_parked
+        ignore(cudaFreeAsync(e.p, cudaStreamLegacy));
         return true;
     });
 }
@@ -47,8 +47,8 @@ inline void release_on_legacy(void* p, std::int32_t device_id) noexcept {
     try {
         device_guard const on{device_id};
         relaxed_capture_mode const relaxed;
-        if (is_free_of_captures(cudaStreamLegacy)) {     // mutant: cuda_park
-            ignore(cudaFreeAsync(p, cudaStreamLegacy));  // mutant: cuda_release
+        if (is_free_of_captures(cudaStreamLegacy)) {
+            ignore(cudaFreeAsync(p, cudaStreamLegacy));
             free_deferred(device_id);
         } else {
             auto& deferred = deferred_frees::all();
@@ -59,4 +59,4 @@ inline void release_on_legacy(void* p, std::int32_t device_id) noexcept {
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

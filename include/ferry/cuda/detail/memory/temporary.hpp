@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Memory of a pool of the current device, allocated in stream order, and freed in stream order at the end of the
 /// scope. Does not block.
@@ -17,12 +17,11 @@ class temporary {
     ///
     /// \throws error  errc::out_of_memory; errors of CUDA
     temporary(pool const& from, std::size_t bytes, cudaStream_t s) : stream_{s} {
-        // mutant: cuda_temporary_take
         check(cudaMallocFromPoolAsync(&p_, bytes, from.get(), s), "cudaMallocFromPoolAsync");
     }
     temporary(temporary const&) = delete;
     temporary& operator=(temporary const&) = delete;
-    ~temporary() { ignore(cudaFreeAsync(p_, stream_)); }  // mutant: cuda_temporary_free
+    ~temporary() { ignore(cudaFreeAsync(p_, stream_)); }
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
 
    private:
@@ -30,4 +29,4 @@ class temporary {
     void* p_ = nullptr;
 };
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Division by a number known on the host, for dividends below 2³¹: a multiplication and a shift, because GPUs have no
 /// instruction for integer division.
@@ -71,4 +71,4 @@ inline constexpr std::uint32_t warp_lanes = 32, pack_warps = pack_threads / warp
 /// Number of loads that a thread of `gather` has in flight.
 inline constexpr int gather_depth = 4;
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 template <class Word, class Count, class Offset>
 __device__ inline void run_gather(pack_arguments const& a) {
@@ -43,4 +43,4 @@ __device__ inline void run_bits(pack_arguments const& a) {
                     static_cast<std::uint64_t>(gridDim.x) * pack_threads);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

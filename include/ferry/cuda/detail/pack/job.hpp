@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 enum class pack_kernel : std::uint8_t {
     gather_32,     ///< 32-bit counts and offsets
@@ -158,4 +158,4 @@ inline void make_pack_job(copy_plan const& p, void* dst, void const* src, pack_j
     if (!set_tiles(job, p, word)) set_gather(job, p, word);
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail

@@ -15,7 +15,7 @@
 #define FERRY_UNROLL(how)
 #endif
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 struct alignas(16) word_16 {
     std::uint64_t low, high;
@@ -264,6 +264,6 @@ __host__ __device__ inline void copy_bit_groups(pack_arguments const& a, std::ui
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail
 
 #undef FERRY_UNROLL

@@ -18,7 +18,7 @@
 #include <optional>
 #include <span>
 
-namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail {
+namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Makes the device of a stream current. The device of a captured stream cannot be queried: it must be current already.
 class pack_device_guard {
@@ -60,8 +60,8 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
               "cudaMemcpyAsync");
         return;
     }
-    require_peer(dst, api);  // mutant: cuda_peer_pack_dst
-    require_peer(src, api);  // mutant: cuda_peer_pack_src
+    require_peer(dst, api);
+    require_peer(src, api);
     pack_job job;
     make_pack_job(plan, dst, src, job);
     launch(kernel_of(job), dim3{job.blocks, 1, 1}, &job.arguments, s);
@@ -91,9 +91,9 @@ void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, 
         }
     } catch (...) {
         relaxed_capture_mode const relaxed;
-        if (is_queued) ignore(cudaStreamSynchronize(on.get()));  // mutant: cuda_pieces_unwind
+        if (is_queued) ignore(cudaStreamSynchronize(on.get()));
         throw;
     }
 }
 
-}  // namespace ferry::inline FERRY_ABI_NAMESPACE::cuda::detail
+}  // namespace FERRY_NAMESPACE::cuda::detail
