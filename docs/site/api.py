@@ -387,7 +387,7 @@ def write_pages(include, by_file, out):
         for header in headers:
             if not header.startswith(f"ferry/{layer}/") or header not in by_file:
                 continue
-            stem = header.removeprefix(f"ferry/{layer}/").replace(".", "-").removesuffix("-hpp")
+            stem = header.removeprefix(f"ferry/{layer}/").replace("/", "-").replace(".", "-").removesuffix("-hpp")
             title = escaped(header.removeprefix("ferry/"))
             # Not in the tree of contents, which would put hundreds of headers beside each page: the layer's page lists them.
             body = ["---\norphan: true\n---", f"# {title}", f"[Reference](../index.md) / [{layer}](index.md)", lead(include / header), f"```cpp\n#include <{header}>\n```", *sections(by_file[header])]
@@ -397,7 +397,7 @@ def write_pages(include, by_file, out):
                 where.setdefault(entity.name, f"api/{layer}/{stem}#{anchor(entity.name, header)}")
         listing = []
         for stem in pages:
-            header = next(h for h in headers if h.removeprefix(f"ferry/{layer}/").replace(".", "-").removesuffix("-hpp") == stem)
+            header = next(h for h in headers if h.removeprefix(f"ferry/{layer}/").replace("/", "-").replace(".", "-").removesuffix("-hpp") == stem)
             names = sorted({e.name.removeprefix("ferry::") for e in by_file[header] if "<" not in e.name and "operator" not in e.name})
             listing.append(f"| [{stem}]({stem}.md) | {lead(include / header)} | {', '.join(f'`{n}`' for n in names)} |")
         text = f"# {layer}\n\n{words[:1].upper() + words[1:]}.\n\n| header | | names |\n|---|---|---|\n" + "\n".join(listing)

@@ -115,7 +115,7 @@ template <handle_back_end B>
     return made;
 }
 template <handle_back_end B>
-inline constexpr handle_operations handle_operations_of = make_handle_operations<B>();
+FERRY_HIDDEN inline constexpr handle_operations handle_operations_of = make_handle_operations<B>();
 
 struct has_handles {
     template <class B>

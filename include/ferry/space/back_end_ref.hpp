@@ -57,7 +57,7 @@ template <class B>
 }
 
 template <back_end B>
-struct operations_of {
+struct FERRY_HIDDEN operations_of {
     static bool reaches(void* b, device d) { return at<B>(b).reaches(d); }
     static result<any_owner> allocate(void* b, device d, std::size_t bytes, stream_token on) {
         return own_result([&] { return at<B>(b).allocate(d, bytes, on); });

@@ -17,16 +17,13 @@ class any_owner {
     any_owner() = default;
     any_owner(any_owner&& other) noexcept { take(other); }
     any_owner& operator=(any_owner&& other) noexcept {
-        if (this == &other) return *this;
-        this->~any_owner();
-        manage_ = nullptr;
-        data_ = nullptr;
-        take(other);
+        if (this != &other) {
+            drop();
+            take(other);
+        }
         return *this;
     }
-    ~any_owner() {
-        if (manage_ != nullptr) manage_(room_, nullptr);
-    }
+    ~any_owner() { drop(); }
 
     /// Stores an object in an empty owner. Returns false when the object is large, and its allocation fails.
     template <class T>
@@ -67,6 +64,10 @@ class any_owner {
         void* const data = to != nullptr ? address_of(*::new (to) T(std::move(object))) : nullptr;
         object.~T();
         return data;
+    }
+    void drop() noexcept {
+        data_ = nullptr;
+        if (auto* const destroy = std::exchange(manage_, nullptr)) destroy(room_, nullptr);
     }
     void take(any_owner& other) noexcept {
         if (other.manage_ == nullptr) return;
