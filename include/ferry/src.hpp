@@ -41,6 +41,7 @@
 
 namespace FERRY_NAMESPACE {
 
+/// Defined with the engines. A program that lacks them does not link, and the linker prints this name.
 char const define_FERRY_SEPARATE_COMPILATION_in_every_translation_unit_and_link_ferry_compiled = 0;
 
 }  // namespace FERRY_NAMESPACE
