@@ -40,7 +40,12 @@ struct world {
         column_buffer const buffers[] = {{}, {values, sizeof values}};
         return ferry::make_column({.format = "i", .length = 3, .buffers = buffers}, nullptr);
     }
-    [[nodiscard]] column put(device d) { return support::sim_columns{sim, d, on}.put(numbers()); }
+    /// A column that is ready on every stream.
+    [[nodiscard]] column put(device d) {
+        auto made = support::sim_columns{sim, d, on}.put(numbers());
+        sim.wait(on);
+        return made;
+    }
     [[nodiscard]] ferry::managed_tensor tensor(device d) {
         std::int64_t const extent[] = {3};
         auto memory = sim.make_memory(d, 12);

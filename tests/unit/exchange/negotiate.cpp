@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace {
 
@@ -237,7 +238,9 @@ TEST_CASE("D6: the short form for requests that are known at run time only makes
         props.lends_read_only = !props.is_shareable;
         if (!props.is_describable) props.device.id += 3;  // R35: ignored on the host
         if (props.ready_on == already_ready) req.layout = layout::contiguous;
-        wrong += detail::negotiate_at_run_time(props, req) != negotiate(props, req);
+        auto one = detail::negotiate_at_run_time(props, req), other = negotiate(props, req);
+        auto const text = [](decision& d) { return std::string_view{d.text != nullptr ? std::exchange(d.text, nullptr) : ""}; };
+        wrong += text(one) != text(other) || one != other;  // equal literals may have two addresses
     });
     CHECK(wrong == 0);
 }
