@@ -53,7 +53,7 @@ DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 INCLUDES = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"](.*)')
 NAMESPACE = re.compile(r"^\s*namespace ferry\b(?! *=)")
 # Headers that declare only names of namespaces `detail`, and are not yet in a folder `detail`.
-ONLY_DETAIL = {"column/to.hpp"}  # the bodies of column::to, for those who call it
+ONLY_DETAIL = {"column/to.hpp"}  # the bodies of column::to, for its callers
 OPENS_NAMESPACE = re.compile(r"\bnamespace\b[^;={]*\{")
 NO_CODE = re.compile(r"""//.*|R"(\w*)\((?s:.*?)\)\1"|"(\\.|[^"\\])*"|\b'.|'(\\.|[^'\\])+'|^\s*#(?!\s*define FERRY).*""", re.MULTILINE)
 LONG, TOO_LONG = 150, 300

@@ -14,7 +14,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <memory>  // std::addressof
 #include <type_traits>
 #include <utility>
 
@@ -129,7 +128,7 @@ class back_end_ref : public detail::back_end_calls {
     template <class B>
         requires(!std::derived_from<std::remove_cvref_t<B>, back_end_ref> && back_end<std::remove_reference_t<B>>)
     constexpr back_end_ref(B&& b FERRY_LIFETIME_BOUND) noexcept
-        : back_end_calls{const_cast<void*>(static_cast<void const*>(std::addressof(b))),
+        : back_end_calls{const_cast<void*>(static_cast<void const*>(&b)),
                          detail::operations_of<std::remove_reference_t<B>>::table} {}
     // clang-format off
     template <class Other>
