@@ -52,8 +52,8 @@ EXTENSION = re.compile(r"\bgnu::|\b__(builtin_\w+|attribute__|int128|extension__
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 INCLUDES = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"](.*)')
 NAMESPACE = re.compile(r"^\s*namespace ferry\b(?! *=)")
-# Headers that declare only names of namespaces `detail`, and are not yet in a folder `detail`.
-ONLY_DETAIL = {"column/to.hpp"}  # the bodies of column::to, for its callers
+# Headers of a public folder that declare only names of namespaces `detail`: callers of column::to include its body.
+ONLY_DETAIL = {"column/to.hpp"}
 OPENS_NAMESPACE = re.compile(r"\bnamespace\b[^;={]*\{")
 NO_CODE = re.compile(r"""//.*|R"(\w*)\((?s:.*?)\)\1"|"(\\.|[^"\\])*"|\b'.|'(\\.|[^'\\])+'|^\s*#(?!\s*define FERRY).*""", re.MULTILINE)
 LONG, TOO_LONG = 150, 300

@@ -37,9 +37,10 @@ template <class Call>
     any_owner owner;
     if constexpr (is_result<decltype(got)>)
         if (!got) return got.error();
-    if (!owner.store(std::move(unwrapped(got))))
-        return error{errc::out_of_memory, buffer_api, "an allocation failed: free memory", {}};
-    return owner;
+    if (owner.store(std::move(unwrapped(got)))) return owner;
+    record failed{buffer_api, {}};
+    static_cast<void>(report_out_of_memory(failed));
+    return failed.outcome.error();
 }
 /// Calls an operation, and returns its error, if it returns one.
 template <class Call>

@@ -45,6 +45,16 @@ using support::own_directory;
 using support::publish;
 using support::slots;
 
+/// A process that publishes one frame of `camera`, says so, and ends when it hears something.
+support::process publish_once(own_directory const& here) {
+    return support::process{[&](support::talk const& t) {
+        ipc::publisher camera{"camera", slots(2), here};
+        publish(camera);
+        t.say();
+        return static_cast<int>(t.hear());
+    }};
+}
+
 }  // namespace
 
 TEST_CASE("topic: a subscriber gets the newest frame once, and misses those before it") {
@@ -205,12 +215,7 @@ TEST_CASE("topic: a subscriber waits for the first publisher, and for the one af
     }};
     CHECK(reader.hear() == '.');
     {
-        support::process first{[&](support::talk const& t) {
-            ipc::publisher camera{"camera", slots(2), here};
-            publish(camera);
-            t.say();
-            return static_cast<int>(t.hear());
-        }};
+        support::process first = publish_once(here);
         CHECK(first.hear() == '.');
         CHECK(reader.hear() == '.');
         first.kill(SIGKILL);
@@ -445,12 +450,7 @@ TEST_CASE("topic: a publisher without a name sends its files, and its slots need
 TEST_CASE("topic: a subscriber whose file was removed follows the next publisher, also in a new directory") {
     own_directory const here;
     ipc::subscriber left{"camera", here};
-    support::process first{[&](support::talk const& t) {
-        ipc::publisher camera{"camera", slots(2), here};
-        publish(camera);
-        t.say();
-        return static_cast<int>(t.hear());
-    }};
+    support::process first = publish_once(here);
     CHECK(first.hear() == '.');
     CHECK(left.next(patience)->generation == 1);
     first.kill(SIGKILL);
