@@ -1,7 +1,7 @@
 // Compares CUDA copies of ferry with those of the runtime, in turns in one run: sizes by kinds of host memory, layouts
 // and directions, the methods to pack, and the ratio for each budget.
 //
-//   bench [--out FOLDER] [--max BYTES] [--seconds PER_GROUP]
+//   bench [--goals] [--out FOLDER] [--max BYTES] [--seconds PER_GROUP]
 #include <ferry/cuda.hpp>
 #include <ferry/cuda/batch.hpp>
 #include <ferry/cuda/copier.hpp>
@@ -356,6 +356,144 @@ void bench_ways(world const& w, cuda::copier_options options, layout l, std::siz
     }
 }
 
+/// A tensor on the device in another order than that of its memory, from element `first`.
+struct strided {
+    char const* what;
+    ferry::data_type type;
+    std::vector<std::int64_t> shape, strides;
+    std::int64_t first = 0;
+    double budget = 0.92;
+
+    [[nodiscard]] std::size_t bytes() const {
+        std::size_t n = type.bits / 8u;
+        for (auto const extent : shape) n *= static_cast<std::size_t>(extent);
+        return n;
+    }
+    [[nodiscard]] ferry::tensor_view on_device(void* p) const {
+        return {static_cast<std::byte*>(p) + first * (type.bits / 8), type,
+                ferry::shape_view{shape.data(), static_cast<int>(shape.size())},
+                ferry::strides_view{strides.data(), static_cast<int>(strides.size())}, gpu};
+    }
+    [[nodiscard]] ferry::tensor_view on_host(void* p) const {
+        return {p, type, ferry::shape_view{shape.data(), static_cast<int>(shape.size())}, {}, ferry::cpu};
+    }
+};
+
+std::vector<strided> strided_layouts() {
+    ferry::data_type const u8{ferry::type_code::uint, 8}, u16{ferry::type_code::uint, 16},
+        f16{ferry::type_code::float_, 16}, f32{ferry::type_code::float_, 32}, f64{ferry::type_code::float_, 64};
+    return {{"u8 NCHW to NHWC", u8, {66, 1002, 1002, 3}, {3012012, 1002, 1, 1004004}},
+            {"f16 NCHW to NHWC", f16, {64, 113, 113, 64}, {817216, 113, 1, 12769}},
+            {"f32 transposed", f32, {9990, 9990}, {1, 9990}},
+            {"f64 transposed", f64, {5916, 5916}, {1, 5916}},
+            {"f32 [::-1, ::2]", f32, {8192, 8192}, {-16384, 2}, 8191 * 16384},
+            {"f32 [:, 7:1007]", f32, {65536, 1000}, {1024, 1}, 7},
+            {"u8 [:, :, 1]", u8, {16384, 16384}, {16384 * 3, 3}, 1},
+            {"f32 permuted (3, 1, 0, 2)", f32, {68, 72, 64, 68}, {1, 4624, 332928, 68}},
+            {"f32, one row repeated", f32, {10000, 10000}, {0, 1}},
+            {"u16 in 5 dimensions", u16, {42, 32, 24, 36, 30}, {1, 1512, 1451520, 42, 48384}},
+            {"f32 transposed, one slab", f32, {1024, 1025}, {1, 1024}, 0, 0.9}};
+}
+
+/// As `measure`, with a pause before each call: threads that wait for work are asleep.
+std::vector<samples> measure_after_idle(std::vector<job> const& jobs) {
+    std::vector<samples> found(jobs.size());
+    for (auto const& f : jobs) f();
+    for (int round = 0; round < 101; ++round)
+        for (std::size_t i = 0; i < jobs.size(); ++i) {
+            std::this_thread::sleep_for(std::chrono::milliseconds{1});
+            found[i].each.push_back(time_of(jobs[i], 1));
+        }
+    return found;
+}
+
+/// Lets each result of a copier have new memory, whether or not the copier can keep that of released results.
+template <class Options>
+void forget_results(Options& options) {
+    if constexpr (requires { options.most_host_kept; }) options.most_host_kept = 0;
+}
+
+/// Threads that only touch each page of new memory, which bounds the rate of copies into it.
+void touch_pages(std::size_t bytes, int threads) {
+    cuda::fresh_host_space const space;
+    auto* const p = static_cast<char volatile*>(space.allocate(bytes));
+    std::vector<std::thread> all;
+    for (int i = 0; i < threads; ++i)
+        all.emplace_back([=] {
+            std::size_t const share = bytes / static_cast<std::size_t>(threads),
+                              begin = static_cast<std::size_t>(i) * share;
+            for (std::size_t at = begin; at < begin + share; at += 4096) p[at] = 1;
+        });
+    for (auto& t : all) t.join();
+    space.deallocate(const_cast<char*>(p), bytes);
+}
+
+/// The goals of copies between pageable memory and the device, with a copier's default resources.
+void bench_goals(world const& w, cuda::copier& copier, cuda::copier& forgets) {
+    constexpr std::size_t mb = 1000 * 1000;
+    auto const down = [&](std::size_t n) {
+        return job{[&w, &copier, a = arrangement{layout::contiguous, n}] {
+            ferry::copy(a.on_host(w.touched, ferry::cpu), a.on_device(w.device), copier, w.on);
+        }};
+    };
+    auto const up = [&](std::size_t n) {
+        return job{[&w, &copier, a = arrangement{layout::contiguous, n}] {
+            ferry::copy(a.on_device(w.device), a.on_host(w.touched, ferry::cpu), copier, w.on);
+        }};
+    };
+    auto const peer = [&](std::size_t n, void* host, bool to_host) {
+        return job{[&w, a = arrangement{layout::contiguous, n}, host, to_host] { plain(w, a, host, to_host); }};
+    };
+    auto const result = [&](std::size_t n) {
+        return job{[&w, &copier, a = arrangement{layout::contiguous, n}] {
+            static_cast<void>(ferry::to_host(ferry::make_managed(no_owner{}, a.on_device(w.device)), copier, w.on));
+        }};
+    };
+    struct goal {
+        std::size_t bytes;
+        double loop, idle;
+    };
+    for (auto const& [n, loop, idle] : {goal{256 * kib, 1.3, 1}, goal{512 * kib, 2.0, 1.2}, goal{mb, 2.5, 1.2},
+                                        goal{3 * mb, 2.8, 1.2}, goal{8 * mb, 3.4, 1.2}}) {
+        auto const t = measure({down(n), peer(n, w.touched, true)});
+        row({"goal", "to the host, touched", n}, t[0], "cudaMemcpy", t[1], loop);
+        auto const rested = measure_after_idle({down(n), peer(n, w.touched, true)});
+        row({"goal", "to the host, touched, after 1 ms of idle", n}, rested[0], "cudaMemcpy", rested[1], idle);
+    }
+    for (auto const& [n, loop, idle] : {goal{mb, 1.8, 0}, goal{3 * mb, 2.1, 0}, goal{8 * mb, 2.5, 0}}) {
+        auto const t = measure({up(n), peer(n, w.touched, false)});
+        row({"goal", "from the host, pageable", n}, t[0], "cudaMemcpy", t[1], loop);
+        auto const rested = measure_after_idle({up(n), peer(n, w.touched, false)});
+        row({"goal", "from the host, pageable, after 1 ms of idle", n}, rested[0], "cudaMemcpy", rested[1], idle);
+    }
+    for (auto const& [n, loop, idle] : {goal{33 * mb, 0.88, 0}, goal{100 * mb, 0.92, 0}, goal{400 * mb, 0.94, 0}}) {
+        auto const t = measure({down(n), peer(n, w.pinned_memory, true)});
+        row({"goal", "to the host, touched", n}, t[0], "pinned link", t[1], loop);
+    }
+    for (auto const n : {mb, 10 * mb, 100 * mb, 400 * mb, gib}) {
+        auto const t = measure({result(n), down(n)});
+        row({"goal", "to_host, results dropped", n}, t[0], "copy into touched memory", t[1], 0.98);
+    }
+    int const threads = std::max(copier.started_lanes(), 1);
+    for (auto const n : {400 * mb, gib, 2000 * mb}) {
+        std::optional<ferry::managed_tensor> kept;  // released outside the measured time
+        arrangement const a{layout::contiguous, n};
+        auto const first = [&] {
+            kept = ferry::to_host(ferry::make_managed(no_owner{}, a.on_device(w.device)), forgets, w.on);
+        };
+        auto const t = measure({first, [&] { touch_pages(n, threads); }, peer(n, w.pinned_memory, true)}, 3,
+                               [&] { kept.reset(); });
+        row({"goal", "to_host, new pages", n}, t[0], "threads that touch each page", t[1]);
+        row({"goal", "to_host, new pages", n}, t[0], "pinned link", t[2]);
+    }
+    for (auto const& s : strided_layouts()) {
+        auto const strides = job{[&] { ferry::copy(s.on_host(w.touched), s.on_device(w.device), copier, w.on); }};
+        auto const t = measure({strides, down(s.bytes())});
+        row({"goal", std::string{"strided into touched memory, "} + s.what, s.bytes()}, t[0], "contiguous, same bytes",
+            t[1], s.budget);
+    }
+}
+
 void bench_pieces(world const& w, cuda::copier& copier) {
     constexpr std::int64_t count = 1000, size = 4096, pitch = 3 * 4096;
     std::int64_t const shape[] = {count, size}, strides[] = {pitch, 1};
@@ -564,7 +702,9 @@ void touch_free_memory(std::size_t wanted) {
 int main(int argc, char** argv) {
     std::string out;
     std::size_t most = 4 * gib;
-    for (int i = 1; i + 1 < argc; i += 2) {
+    bool const only_goals = argc > 1 && std::strcmp(argv[1], "--goals") == 0;
+    if (only_goals) most = 2 * gib;
+    for (int i = only_goals ? 2 : 1; i + 1 < argc; i += 2) {
         if (std::strcmp(argv[i], "--out") == 0) out = argv[i + 1];
         else if (std::strcmp(argv[i], "--max") == 0) most = std::strtoull(argv[i + 1], nullptr, 10);
         else if (std::strcmp(argv[i], "--seconds") == 0) seconds_per_group = std::strtod(argv[i + 1], nullptr);
@@ -592,6 +732,7 @@ int main(int argc, char** argv) {
         options.lanes = 8;
         options.most_kept = 512 * mib;
         options.pack = cuda::pack;
+        forget_results(options);
         cuda::copier eight{options};
         options.lanes = 16;
         cuda::copier sixteen{options};
@@ -599,6 +740,26 @@ int main(int argc, char** argv) {
 
         std::printf("%-52s %8s %15s %12s  %-28s %8s (quartiles)  %-8s %s\n", "what", "bytes", "time", "rate", "against",
                     "ratio", "budget", "holds");
+        auto const shares = [&] {
+            try {
+                if (!only_goals) bench_attach(other);
+                bench_tables(other);
+            } catch (std::exception const& e) {
+                std::printf("attach: left out: %s\n", e.what());
+            }
+        };
+        if (only_goals) {
+            cuda::copier_options ordinary{.pack = cuda::pack};
+            cuda::copier copier{ordinary};
+            forget_results(ordinary);
+            cuda::copier forgets{ordinary};
+            bench_goals(w, copier, forgets);
+            shares();
+            if (!out.empty()) write_json(out, devices);
+            std::free(w.touched);
+            std::printf(all_hold ? "all goals hold\n" : "SOME GOALS DO NOT HOLD\n");
+            return all_hold ? 0 : 1;
+        }
         bench_handshake(first.get(), second.get());
         for (auto const l : {layout::contiguous, layout::transposed, layout::pieces})
             for (auto const n : {4 * kib, 64 * kib, mib, 16 * mib, 256 * mib, gib, 4 * gib}) {
@@ -611,12 +772,7 @@ int main(int argc, char** argv) {
                 if (n <= most) bench_ways(w, options, l, n);
         bench_pieces(w, eight);
         bench_peers(w, eight, std::min(most, gib));
-        try {
-            bench_attach(other);
-            bench_tables(other);
-        } catch (std::exception const& e) {
-            std::printf("attach: left out: %s\n", e.what());
-        }
+        shares();
         if (!out.empty()) write_json(out, devices);
         std::free(w.touched);
     } catch (ferry::error const& e) {
