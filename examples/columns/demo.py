@@ -62,7 +62,7 @@ def send(name, table):
     chunks = max((table.column(n).num_chunks for n in table.column_names), default=0)
     with mt.ipc_share(column) as shared:
         receiver = subprocess.run(
-            [sys.executable, str(HERE / "receive.py")], input=shared.json(), capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, str(HERE / "receive.py")], input=shared.descriptor.hex(), capture_output=True, text=True, timeout=120, check=False
         )
     if receiver.returncode != 0:
         print(receiver.stdout, receiver.stderr, sep="\n")

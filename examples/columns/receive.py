@@ -23,7 +23,7 @@ def to_torch(column, array):
 
 
 def main():
-    frame = mt.ipc_attach(sys.stdin.read())
+    frame = mt.ipc_attach(bytes.fromhex(sys.stdin.read()))
     frame.validate(full=True)
     batch = pa.record_batch(frame)
     for column, array in zip(frame.children, batch.columns, strict=True):

@@ -14,7 +14,7 @@ import minitensor as mt
 
 def reader():
     # [reader]
-    batch = pa.record_batch(mt.ipc_attach(sys.stdin.read()))  # no copy; valid after the sender has closed its share
+    batch = pa.record_batch(mt.ipc_attach(sys.stdin.buffer.read()))  # no copy; valid after the sender has closed its share
     # [/reader]
     print(f"{batch.num_rows} rows; the mean price is {pc.mean(batch['price'])}")
 
@@ -23,7 +23,7 @@ def main():
     table = pa.table({"city": ["Oslo", "Lima", None], "price": [1.5, 2.5, 5.0]})
     # [sender]
     with mt.ipc_share(mt.Column.from_arrow(table)) as shared:  # copies the table once, into shared memory
-        subprocess.run([sys.executable, __file__, "reader"], input=shared.json(), text=True, check=True)
+        subprocess.run([sys.executable, __file__, "reader"], input=shared.descriptor, check=True)
     # [/sender]
 
 

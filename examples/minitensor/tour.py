@@ -22,7 +22,7 @@ send = print
 # [attach]
 import minitensor as mt
 
-u = mt.ipc_attach(sys.argv[1])                # in another process: the same Tensor, or the same Column
+u = mt.ipc_attach(bytes.fromhex(sys.argv[1])) # in another process: the same Tensor, or the same Column
 # [/attach]
 send(u.tolist())
 """
@@ -37,7 +37,7 @@ seen = []
 # [share]
 with mt.ipc_share(t) as s:                    # copies host memory once, into a segment in /dev/shm
     s.tensor.fill(1)                          # visible in every process that has attached it
-    send(s.json())                            # or s.descriptor, as bytes
+    send(s.descriptor.hex())                  # a few hundred bytes
 # [/share]
 assert seen == [str([1] * 12)]
 

@@ -11,6 +11,7 @@
 #include <ferry/space/detail/host_copy.ipp>
 #include <ferry/wire/detail/binary.ipp>
 #include <ferry/wire/detail/check.ipp>
+#include <ferry/wire/detail/json.ipp>
 #if FERRY_HAS_COLUMN
 #include <ferry/column/detail/column.ipp>
 #include <ferry/column/detail/dlpack.ipp>

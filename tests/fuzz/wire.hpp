@@ -95,10 +95,7 @@ inline void sound(ferry::wire::descriptor d) {
     d.minor = minor_version;
     auto const bytes = to_bytes(d);
     HOLDS(from_bytes(bytes) == d);
-    if (ferry::wire::detail::crc32c(bytes) % 8 != 0) return;  // JSON takes ten times as long
-    auto const text = to_json(d);
-    HOLDS(from_json(text) == d);
-    HOLDS(to_json(from_bytes(bytes)) == text && to_bytes(from_json(text)) == bytes);
+    HOLDS(to_json(from_bytes(bytes)) == to_json(d));
 }
 
 /// Decodes bytes from an allocation of exactly their size. A result is valid, an exception is bad_descriptor, and the

@@ -22,7 +22,7 @@ import tarfile
 import threading
 import time
 
-MAX_LEN = {"wire_json": 4096, "wire_binary": 1024, "arrow_array": 128, "arrow_schema": 128}  # an Arrow node takes two bytes
+MAX_LEN = {"wire_binary": 1024, "arrow_array": 128, "arrow_schema": 128}  # an Arrow node takes two bytes
 SHARES = {"negotiate": 1, "validate": 2, "arrow_schema": 2, "wire_check": 2}  # of the workers; others, which are slow, have 3
 MOST_PACKED = 7 << 20  # bytes of one target's found inputs
 

@@ -126,8 +126,8 @@ def test_devices_that_are_not_there_are_refused():
 
 
 def test_another_process_attaches_it():
-    code = "import json, sys\nimport minitensor as mt\nc = mt.ipc_attach(sys.stdin.read())\nprint(json.dumps([c.device, mt.from_dlpack(c.children[2]).tolist(), c.to('cpu').children[1].null_count]))"
+    code = "import json, sys\nimport minitensor as mt\nc = mt.ipc_attach(bytes.fromhex(sys.stdin.read()))\nprint(json.dumps([c.device, mt.from_dlpack(c.children[2]).tolist(), c.to('cpu').children[1].null_count]))"
     with mt.ipc_share(host().to("cuda")) as shared:
-        done = subprocess.run([sys.executable, "-c", code], input=shared.json(), capture_output=True, text=True, timeout=100)
+        done = subprocess.run([sys.executable, "-c", code], input=shared.descriptor.hex(), capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == [[2, 0], [1, 2, 3], 1]

@@ -48,11 +48,6 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def canonical(document):
-    text = json.dumps({k: v for k, v in document.items() if k != "checksum"}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return crc32c(text.encode())
-
-
 # The face
 
 
@@ -241,14 +236,10 @@ sys.stdin.readline()
     assert t.tolist() == [6, 6, 6]
 
 
-@pytest.mark.parametrize("form", ["descriptor", "json"])
-def test_host_memory_is_attached_by_either_form_of_the_descriptor(form):
-    """Host memory attaches from `.descriptor` or `.json()` alone in an unrelated process of the same user (mode 0600)"""
+def test_an_unrelated_process_attaches_host_memory():
+    """Host memory attaches from `.descriptor` alone in an unrelated process of the same user (mode 0600)"""
     s = mt.ipc_share(mt.asarray(VALUES))
-    if form == "descriptor":
-        assert looked_at(s.descriptor)[0] == VALUES
-    else:
-        assert json.loads(elsewhere("print(mt.ipc_attach(sys.stdin.readline()).tolist())", s.json())) == VALUES
+    assert looked_at(s.descriptor)[0] == VALUES
     assert [os.stat(path).st_mode & 0o7777 for path in segments()] == [0o600]
 
 
@@ -334,66 +325,6 @@ def test_the_descriptor_ends_in_crc_32c():
             mt.ipc_attach(s.descriptor[:length])
     with pytest.raises(ValueError):
         mt.ipc_attach(s.descriptor + b"\0")
-
-
-def test_the_checksum_of_json_is_over_the_canonical_form():
-    """in JSON over the canonical form (sorted keys, no spaces) without the checksum's own key, so re-ordered or indented text is
-    valid, unknown keys are covered and ignored"""
-    s = mt.ipc_share(mt.asarray(VALUES))
-    document = json.loads(s.json())
-    reordered = dict(reversed(document.items()))
-    assert mt.ipc_attach(json.dumps(reordered, indent=4)).tolist() == VALUES
-    assert int(str(document["checksum"]), 0 if isinstance(document["checksum"], int) else 16) == canonical(document)
-    changed = json.loads(s.json())
-    changed["unknown"] = {"a": [1, None, "ü"]}
-    with pytest.raises(ValueError):
-        mt.ipc_attach(json.dumps(changed))
-    given = canonical(changed)
-    changed["checksum"] = given if isinstance(document["checksum"], int) else f"{given:08x}"
-    assert mt.ipc_attach(json.dumps(changed)).tolist() == VALUES
-    for text in ("", "{}", "[]", "null", s.json()[:-1], s.json() + "x", s.json().replace("1", "2", 1)):
-        with pytest.raises(ValueError):
-            mt.ipc_attach(text)
-
-
-def test_every_bound_is_checked_after_the_checksum():
-    """It is no security: every bound is checked behind it."""
-    s = mt.ipc_share(mt.asarray(VALUES))
-
-    def forge(change):
-        document = json.loads(s.json())
-        change(document, document["memories"][0], document["tensor"])
-        given = canonical(document)
-        document["checksum"] = given if isinstance(document["checksum"], int) else f"{given:08x}"
-        return json.dumps(document)
-
-    assert mt.ipc_attach(forge(lambda d, m, t: None)).tolist() == VALUES
-    changes = [
-        lambda d, m, t: t.update(shape=[2, 4]),
-        lambda d, m, t: t.update(shape=[2, -3]),
-        lambda d, m, t: t.update(byte_offset=8),
-        lambda d, m, t: t.update(byte_offset=-8),
-        lambda d, m, t: t.update(strides=[-3, 1]),
-        lambda d, m, t: t.update(strides=["9223372036854775807", 1]),
-        lambda d, m, t: t.update(memory=1),
-        lambda d, m, t: m.update(offset=8),
-        lambda d, m, t: (m.update(length=4096, allocation=4096), t.update(shape=[2, 256])),
-        lambda d, m, t: m.update(name="/../../etc/passwd"),
-        lambda d, m, t: m.update(name="/ferry-0-0-0-0-0"),
-    ]
-    for change in changes:
-        text = forge(change)
-        with pytest.raises(ValueError):
-            mt.ipc_attach(text)
-        with pytest.raises((ValueError, OSError)):  # an unrelated process maps it
-            outcome = elsewhere("""
-try:
-    mt.ipc_attach(sys.stdin.readline())
-    print("attached")
-except (ValueError, OSError) as e:
-    print(type(e).__name__)
-""", text)
-            raise {"ValueError": ValueError, "OSError": OSError, "attached": AssertionError}[outcome]
 
 
 def test_errors_have_different_types():

@@ -107,7 +107,7 @@ def test_a_process_that_dropped_its_privileges_is_warned_that_the_name_stays(act
     other = Process(f"""
 import warnings
 s = mt.ipc_share(mt.arange(3))
-print(s.json(), flush=True)
+print(s.descriptor.hex(), flush=True)
 os.seteuid(65534)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("{action}", ResourceWarning)
@@ -119,12 +119,12 @@ with warnings.catch_warnings(record=True) as caught:
         print(caught[0].category.__name__, caught[0].message)
 s.close()
 """)
-    json = other.hear()
+    descriptor = bytes.fromhex(other.hear())
     expected = "the name stays in /dev/shm: this process may no longer remove it"
     assert other.hear() == ("ResourceWarning " if action == "always" else "raised ") + expected
     other.end()
     with pytest.raises(OSError):
-        mt.ipc_attach(json)
+        mt.ipc_attach(descriptor)
     names = [name for name in os.listdir("/dev/shm") if f"-{other.pid}-" in name]
     assert len(names) == 1
     elsewhere("s = mt.ipc_share(mt.arange(3))\nprint(1)")

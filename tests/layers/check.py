@@ -29,7 +29,6 @@ UMBRELLAS = {
 FOREIGN = {
     r"dlpack/.*": "abi/dlpack.hpp",
     r"Python\.h": "python/api.hpp",
-    r"nlohmann/.*": "wire/json.hpp",
     r"(unsupported/)?Eigen/.*": "adapters/eigen.hpp",
     r"opencv2/.*": "adapters/opencv.hpp",
     r"xtensor/.*": "adapters/xtensor.hpp",
@@ -70,7 +69,6 @@ REASONS = {
     "python/detail/published.hpp": "their cache differs between builds of CPython with and without the GIL",
     "python/import.hpp": "the imports through the exchange table, __dlpack__ and another protocol, and their order",
     "tensor/typed_view.hpp": "one class",
-    "wire/json.hpp": "both directions of one format, and the parser of its text",
 }
 WIDE = 120  # columns, as .clang-format has it; messages are not broken
 

@@ -13,21 +13,10 @@
 #include <vector>  // as above
 
 /// The descriptor of shared memory, as a struct, as bytes and as JSON. The functions are pure: no memory is opened.
-namespace FERRY_NAMESPACE::wire {
-namespace detail {
-
-/// The name of a field in JSON, and whether JSON may omit the field, or also have null for an empty list.
 ///
-/// `fields` of a struct calls `f(key, field)` for each field, in the order of the binary form. A function instead of a
+/// `fields` of a struct calls `f(name, field)` for each field, in the order of the binary form. A function instead of a
 /// field is an object in JSON: it makes these calls for the members of that object.
-struct key {
-    char const* name;
-    enum { required, optional, nullable } is = required;
-};
-constexpr key optional(char const* name) noexcept { return {name, key::optional}; }
-constexpr key nullable(char const* name) noexcept { return {name, key::nullable}; }
-
-}  // namespace detail
+namespace FERRY_NAMESPACE::wire {
 
 /// The method of opening an allocation.
 enum class memory_kind : std::uint8_t {
@@ -57,7 +46,7 @@ struct origin {
     uuid boot_id{};                   ///< /proc/sys/kernel/random/boot_id
 
     static constexpr void fields(auto& o, auto& f) {
-        f({"pid"}, o.pid), f({"pid_namespace"}, o.pid_namespace), f({"boot_id"}, o.boot_id);
+        f("pid", o.pid), f("pid_namespace", o.pid_namespace), f("boot_id", o.boot_id);
     }
     friend bool operator==(origin const&, origin const&) = default;
 };
@@ -76,11 +65,9 @@ struct memory {
     std::vector<std::byte> ready{};   ///< handle of the event to wait for, 64 bytes; empty: the data is ready
 
     static constexpr void fields(auto& m, auto& f) {
-        // `key` is explicit because the front end of nvcc 13 crashes on braces before an array here.
-        f({"kind"}, m.kind), f({"device"}, [&](auto& g) { g({"type"}, m.type), g(detail::key{"uuid"}, m.device); });
-        f({"id"}, m.id), f({"allocation"}, m.allocation), f({"offset"}, m.offset), f({"length"}, m.length);
-        f(detail::optional("name"), m.name), f(detail::optional("handle"), m.handle);
-        f(detail::optional("ready"), m.ready);
+        f("kind", m.kind), f("device", [&](auto& g) { g("type", m.type), g("uuid", m.device); });
+        f("id", m.id), f("allocation", m.allocation), f("offset", m.offset), f("length", m.length);
+        f("name", m.name), f("handle", m.handle), f("ready", m.ready);
     }
     friend bool operator==(memory const&, memory const&) = default;
 };
@@ -96,9 +83,9 @@ struct tensor {
 
     static constexpr void fields(auto& t, auto& f) {
         auto& type = t.dtype;
-        f({"dtype"}, [&](auto& g) { g({"code"}, type.code), g({"bits"}, type.bits), g({"lanes"}, type.lanes); });
-        f({"memory"}, t.memory), f({"byte_offset"}, t.byte_offset), f(detail::optional("flags"), t.flags);
-        f({"shape"}, t.shape), f(detail::nullable("strides"), t.strides);
+        f("dtype", [&](auto& g) { g("code", type.code), g("bits", type.bits), g("lanes", type.lanes); });
+        f("memory", t.memory), f("byte_offset", t.byte_offset), f("flags", t.flags);
+        f("shape", t.shape), f("strides", t.strides);
     }
     friend bool operator==(tensor const&, tensor const&) = default;
 };
@@ -114,7 +101,7 @@ struct slice {
 
     static constexpr std::size_t least_size = 20;  ///< size in the binary form, in bytes
     static constexpr void fields(auto& s, auto& f) {
-        f({"memory"}, s.memory), f({"offset"}, s.offset), f({"length"}, s.length);
+        f("memory", s.memory), f("offset", s.offset), f("length", s.length);
     }
     friend bool operator==(slice const&, slice const&) = default;
 };
@@ -134,10 +121,8 @@ struct node {
 
     // Without children and dictionary.
     static constexpr void fields(auto& n, auto& f) {
-        f({"length"}, n.length), f(detail::optional("null_count"), n.null_count);
-        f(detail::optional("offset"), n.offset), f(detail::optional("flags"), n.flags);
-        f({"format"}, n.format), f(detail::optional("name"), n.name), f(detail::optional("metadata"), n.metadata);
-        f({"buffers"}, n.buffers);
+        f("length", n.length), f("null_count", n.null_count), f("offset", n.offset), f("flags", n.flags);
+        f("format", n.format), f("name", n.name), f("metadata", n.metadata), f("buffers", n.buffers);
     }
     friend bool operator==(node const&, node const&) = default;
 };

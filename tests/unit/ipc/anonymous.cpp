@@ -2,7 +2,7 @@
 #include <ferry/column.hpp>
 #include <ferry/column/concat.hpp>
 #include <ferry/ipc.hpp>
-#include <ferry/wire/json.hpp>
+#include <ferry/wire/binary.hpp>
 
 #include <support/fails.hpp>
 #include <support/ipc.hpp>
@@ -55,7 +55,7 @@ TEST_CASE("an anonymous segment is attached only through its file descriptor") {
     CHECK(support::segments(::getpid()) == named);
     REQUIRE(s.file() >= 0);
     CHECK((::fcntl(s.file(), F_GETFD) & FD_CLOEXEC) != 0);
-    auto const d = ferry::wire::from_json(ferry::wire::to_json(s.descriptor()));
+    auto const d = ferry::wire::from_bytes(ferry::wire::to_bytes(s.descriptor()));
     CHECK(d.memories[0].name.starts_with("/ferry-memfd-"));
 
     auto const a = attach_by(s.file(), d);

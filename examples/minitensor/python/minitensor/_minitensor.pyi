@@ -174,7 +174,7 @@ class Shared:
     def descriptor(self) -> bytes:
         """The descriptor for ipc_attach, as bytes."""
     def json(self) -> str:
-        """The descriptor for ipc_attach, as JSON in a str."""
+        """The descriptor as JSON in a str, for readers without minitensor."""
     @property
     def tensor(self) -> Tensor | Column:
         """The shared memory in this process: the memory of the argument, or its copy."""
@@ -192,7 +192,7 @@ def ipc_share(x: Tensor | Column) -> Shared:
     Host memory that is not shared yet is copied once.
     """
 
-def ipc_attach(source: bytes | bytearray | memoryview | str, device: _Device | None = None) -> Tensor | Column:
+def ipc_attach(source: bytes | bytearray | memoryview, device: _Device | None = None) -> Tensor | Column:
     """Attach the Tensor or Column that another process shares, without a copy, by its descriptor in bytes or JSON.
 
     ValueError for an invalid descriptor or an unknown device, OSError if the exporter has closed the share or has exited.

@@ -95,16 +95,10 @@ shared ipc_share(nb::object x, bool freeze) {
 }
 
 ferry::wire::descriptor descriptor_from(nb::handle source) {
-    if (PyUnicode_Check(source.ptr())) {
-        Py_ssize_t size = 0;
-        char const* const text = PyUnicode_AsUTF8AndSize(source.ptr(), &size);
-        if (text == nullptr) throw nb::python_error{};
-        return ferry::wire::from_json({text, static_cast<std::size_t>(size)});
-    }
     Py_buffer view;
     if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) {
         PyErr_Clear();
-        throw nb::type_error("expected a descriptor: bytes (Shared.descriptor) or a str (Shared.json())");
+        throw nb::type_error("expected a descriptor: bytes (Shared.descriptor)");
     }
     struct releasing {
         Py_buffer* view;
@@ -162,7 +156,7 @@ void define_ipc(nb::module_& m) {
     nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(),
                        "A Tensor or Column that other processes can attach. Created by ipc_share; closed when it is deleted.")
         .def_prop_ro("descriptor", &shared::descriptor, "The descriptor for ipc_attach, as bytes.")
-        .def("json", &shared::json, "The descriptor for ipc_attach, as JSON in a str.")
+        .def("json", &shared::json, "The descriptor as JSON in a str, for readers without minitensor.")
         .def_prop_ro("tensor", &shared::tensor,
                      "The shared memory in this process: the memory of the argument, or its copy.")
         .def_prop_ro("copied", &shared::copied, "Whether the memory is a copy of the argument, made by ipc_share.")
@@ -176,7 +170,7 @@ void define_ipc(nb::module_& m) {
           "Share a Tensor or Column with other processes of this user, until the result is closed or deleted. Host memory that is not "
           "shared yet is copied once. With `freeze`, no process can write the shared memory, and importers need `files` as well.");
     m.def("ipc_attach", &ipc_attach, "source"_a, "device"_a.none() = nb::none(), "files"_a = std::vector<int>{},
-          "Attach the Tensor or Column that another process shares, without a copy, by its descriptor in bytes or JSON. `files`: file "
+          "Attach the Tensor or Column that another process shares, without a copy, by its descriptor. `files`: file "
           "descriptors received with it (Shared.files).\n\n"
           "ValueError for an invalid descriptor or an unknown device, OSError if the exporter has closed the share or has exited.");
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { session(false).close_all(), session(true).close_all(); }));

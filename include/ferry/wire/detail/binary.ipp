@@ -32,8 +32,7 @@ class writer {
    public:
     explicit writer(caller const& by) : by_{by} { bytes_.reserve(256); }
 
-    void operator()(key, auto const& value) { put(value); }
-    void operator()(auto const&... values) { (put(values), ...); }
+    void operator()(char const*, auto const& value) { put(value); }
 
     template <class T>
     void put(T const& value) {
@@ -95,7 +94,7 @@ class reader {
 
     [[nodiscard]] bool is_empty() const noexcept { return at_ == bytes_.size(); }
 
-    void operator()(key k, auto&& value) { what_ = k.name, take(value); }
+    void operator()(char const* name, auto&& value) { what_ = name, take(value); }
 
     template <class T>
     void take(T& value) {
@@ -225,7 +224,7 @@ inline void put(writer& out, node const& n, tag as) {
 [[nodiscard]] inline std::vector<std::byte> write_bytes(descriptor const& d, caller by) {
     if (!check(d, by)) return {};
     writer out{by};
-    out(magic, major_version, minor_version);
+    out.put(magic), out.put(major_version), out.put(minor_version);
     out.put_record(tag::origin, d.from);
     for (auto const& m : d.memories) out.put_record(tag::memory, m);
     if (auto const* t = std::get_if<tensor>(&d.root)) out.put_record(tag::tensor, *t);
@@ -238,10 +237,10 @@ inline void put(writer& out, node const& n, tag as) {
     reader in{bytes, by};
     descriptor d;
     std::uint32_t first = 0;
-    in({"the magic"}, first);
+    in("the magic", first);
     if (first != magic)
         return by.refuse("the first 4 bytes are not FRYD: pass the bytes that ferry::wire::to_bytes returned"), d;
-    in({"the version"}, d.major), in({"the version"}, d.minor);
+    in("the version", d.major), in("the version", d.minor);
     if (d.major != major_version) return static_cast<void>(check(d, by)), d;  // the rest has another format
     if (bytes.size() < header_size + checksum_size) return in.refuse(": truncated: there is no checksum"), d;
     auto const body = bytes.size() - checksum_size;

@@ -34,13 +34,6 @@ template <class Byte>
     return true;
 }
 
-[[nodiscard]] inline bool from_hex(std::string_view text, std::vector<std::byte>& out) {
-    out.resize(text.size() / 2);
-    for (auto& byte : out)
-        if (!take_byte(text, byte)) return false;
-    return text.empty();
-}
-
 /// Returns "0a0b0c0d-0001-0203-0405-060708090a0b", for example (RFC 9562).
 [[nodiscard]] inline std::string to_text(uuid const& u) {
     auto out = to_hex(std::as_bytes(std::span{u}));
