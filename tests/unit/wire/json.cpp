@@ -1,3 +1,4 @@
+#include <ferry/wire/detail/hex.hpp>
 #include <ferry/wire/json.hpp>
 
 #include <support/descriptors.hpp>
