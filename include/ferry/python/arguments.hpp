@@ -9,13 +9,10 @@
 #include <ferry/base/version.hpp>
 #include <ferry/exchange/request.hpp>
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>  // a list of names that is not complete
 #include <optional>
 
 namespace FERRY_NAMESPACE::python {
@@ -59,11 +56,14 @@ struct interned_names {
 /// \throws error_is_set  MemoryError; ImportError in a sub-interpreter, whose strings do not outlive it
 FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) {
     require_main_interpreter();
-    auto made = std::make_unique<interned_names const>();
-    auto const all = std::bit_cast<std::array<PyObject*, sizeof *made / sizeof(PyObject*)>>(*made);
-    bool const is_complete = std::find(all.begin(), all.end(), nullptr) == all.end();
-    if (is_complete && cached.set_once(made.get()) == made.get()) return static_cast<void>(made.release());
+    auto const* const made = new interned_names const{};
+    PyObject* all[sizeof *made / sizeof(PyObject*)];
+    std::memcpy(all, made, sizeof *made);
+    bool is_complete = true;
+    for (PyObject* const name : all) is_complete = is_complete && name != nullptr;
+    if (is_complete && cached.set_once(made) == made) return;
     for (PyObject* const name : all) Py_XDECREF(name);
+    delete made;
     if (!is_complete) throw error_is_set{};
 }
 [[nodiscard]] FERRY_NOINLINE FERRY_HIDDEN inline interned_names const& names() {

@@ -8,9 +8,9 @@
 #include <ferry/column/detail/bits.hpp>
 #include <ferry/column/layout.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>  // shared ownership of the buffers
 #include <string_view>
 #include <utility>
@@ -52,7 +52,7 @@ class array_writer {
         auto const size = rule_.bitmap_size(c);
         if (size == 0) return begin + skipped / 8;
         auto* const bits = memory_.next_bytes(size);
-        std::fill_n(bits, size, static_cast<unsigned char>(0));
+        std::memset(bits, 0, size);
         copy_bits(c.validity(), bits);
         return bits;
     }
@@ -95,7 +95,7 @@ class schema_writer {
     [[nodiscard]] char const* keep(std::string_view text) noexcept { return copy(text, 1); }
     [[nodiscard]] char const* copy(std::string_view text, std::size_t end) noexcept {
         auto* const begin = reinterpret_cast<char*>(memory_.next_bytes(text.size() + end));
-        std::fill_n(std::copy(text.begin(), text.end(), begin), end, '\0');
+        std::memset(begin + text.copy(begin, text.size()), 0, end);
         return begin;
     }
 

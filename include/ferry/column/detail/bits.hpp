@@ -5,7 +5,6 @@
 #include <ferry/space/detail/bits.hpp>
 #include <ferry/space/detail/simd.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -95,7 +94,7 @@ class bit_counter {
 
 /// Ones, from bit `at` on.
 inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcept {
-    auto const head = (std::min)((8 - at % 8) % 8, count), rest = (count - head) % 8;
+    auto const unaligned = (8 - at % 8) % 8, head = unaligned < count ? unaligned : count, rest = (count - head) % 8;
     store_bits(to, at, head, ~std::uint64_t{0});
     std::memset(to + (at + head) / 8, 0xff, static_cast<std::size_t>((count - head) / 8));
     store_bits(to, at + count - rest, rest, ~std::uint64_t{0});

@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <memory>  // shared ownership of the arena
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>  // as many as buffers
@@ -39,6 +39,13 @@ class column_copy {
           where_{where} {}
 
     [[nodiscard]] column run(column const& c) {
+        std::size_t nodes = 0, buffers = 0;
+        static_cast<void>(for_each_node(c.view(), column_path{c.name()}, [&](column_view n, column_path const&) {
+            buffers += n.buffers().size();
+            return ++nodes != 0;
+        }));
+        nodes_.resize(nodes);
+        buffers_.resize(buffers);
         auto parts = describe(c.view(), column_path{c.name()});
         auto const total = lay_out(ranges_, runs_, c.view().node().arena);
         if (total == 0) return build_column(parts, nullptr, to_, {api, where_});
@@ -63,27 +70,26 @@ class column_copy {
 
     [[nodiscard]] column_parts describe(column_view c, column_path const& path) {
         auto const unused = unused_items(c);
-        auto& buffers = buffers_.emplace_back(c.buffers().size());
+        auto const buffers = next(buffers_, used_buffers_, c.buffers().size());
         for (std::size_t i = 0; i < buffers.size(); ++i) {
             auto used = used_bytes(c, i, unused);
             if (used.bytes < 0) static_cast<void>(read_end(c, i, path, b_, on_, used.bytes, {api, where_}));
             if (used.bytes != 0) ranges_.push_back({{used.begin, used.bytes, 0}, &buffers[i]});
         }
         auto const count = static_cast<std::size_t>(c.child_count());
-        auto& children = children_.emplace_back();
-        children.reserve(count + c.has_dictionary());
+        auto const children = next(nodes_, used_nodes_, count + c.has_dictionary());
         for (int i = 0; i < c.child_count(); ++i) {
             auto const child = used_child(c, i);
-            children.push_back(describe(child, column_path{path, c.type().id, i, child.name()}));
+            children[static_cast<std::size_t>(i)] = describe(child, column_path{path, c.type().id, i, child.name()});
         }
-        if (c.has_dictionary()) children.push_back(describe(dictionary_of(c), path.dictionary()));
+        if (c.has_dictionary()) children[count] = describe(dictionary_of(c), path.dictionary());
         return {.format = c.format(),
                 .name = c.name(),
                 .length = c.length(),
                 .null_count = c.known_null_count(),
                 .offset = c.offset() - unused,
                 .buffers = buffers,
-                .children = {children.data(), count},
+                .children = children.first(count),
                 .dictionary = c.has_dictionary() ? &children[count] : nullptr,
                 .flags = c.flags(),
                 .metadata = c.metadata()};
@@ -92,8 +98,7 @@ class column_copy {
     void copy(std::byte* to, std::int64_t total, any_owner& queued) {
         bool const is_down = is_host_accessible(to_);
         // A stream may still write pinned and managed memory, or use it: it is given out for work on the stream.
-        if (is_host_accessible(from_) && (is_down || runs_.size() > 1))
-            settle(from_);
+        if (is_host_accessible(from_) && (is_down || runs_.size() > 1)) settle(from_);
         if (is_host_accessible(from_) && is_down) {
             settle(to_);
             for (auto const& r : runs_) std::memcpy(to + r.at, r.begin, static_cast<std::size_t>(r.bytes));
@@ -126,6 +131,10 @@ class column_copy {
         if (!is_down) queued = mark_queued(b_, on_);
         else wait();
     }
+    template <class T>
+    [[nodiscard]] static std::span<T> next(std::vector<T>& all, std::size_t& used, std::size_t count) noexcept {
+        return std::span{all}.subspan(std::exchange(used, used + count), count);
+    }
     void settle(device d) {
         if (d.type != device_type::cpu) wait();
     }
@@ -135,8 +144,9 @@ class column_copy {
     device from_, to_;
     stream_token on_, allocates_on_;
     std::source_location where_;
-    std::deque<std::vector<column_buffer>> buffers_{};
-    std::deque<std::vector<column_parts>> children_{};
+    std::vector<column_buffer> buffers_{};  // of all nodes
+    std::vector<column_parts> nodes_{};
+    std::size_t used_buffers_ = 0, used_nodes_ = 0;
     std::vector<buffer_range> ranges_{};
     std::vector<copied_range> runs_{};
 };

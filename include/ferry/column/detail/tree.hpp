@@ -8,7 +8,6 @@
 #include <ferry/column/metadata.hpp>
 #include <ferry/column/view.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>  // the tree is shared
@@ -131,7 +130,7 @@ class column_writer {
    private:
     [[nodiscard]] std::string_view keep(std::string_view text) noexcept {
         char* const begin = text_;
-        text_ = std::copy(text.begin(), text.end(), text_);
+        text_ += text.copy(text_, text.size());
         return {begin, text.size()};
     }
 

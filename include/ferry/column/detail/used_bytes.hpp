@@ -9,11 +9,11 @@
 #include <ferry/column/layout.hpp>
 #include <ferry/column/view.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>  // std::less orders any pointers
+#include <cstdlib>
 #include <span>
+#include <type_traits>
 #include <vector>  // as many as buffers
 
 namespace FERRY_NAMESPACE::detail {
@@ -91,8 +91,9 @@ struct used_range {
     std::vector<device> waited;
     return for_each_node(c, column_path{c.name()}, [&](column_view n, column_path const&) {
         auto const d = n.device();
-        auto const is_done = [&](device other) { return is_same_device(d, other); };
-        if (!on.names_stream() || d.type == device_type::cpu || std::ranges::any_of(waited, is_done)) return true;
+        if (!on.names_stream() || d.type == device_type::cpu) return true;
+        for (device const done : waited)
+            if (is_same_device(d, done)) return true;
         waited.push_back(d);
         return check_support(b, d, r) && wait_for(b, on.on_device(d), r);
     });
@@ -112,14 +113,24 @@ template <class Ranges>
 [[nodiscard]] std::int64_t lay_out(Ranges& ranges, std::vector<copied_range>& runs,
                                    std::span<std::byte const> readable = {}, std::int64_t largest_gap = 4096) {
     constexpr std::int64_t alignment = 64;
-    constexpr std::less<> before;
+    auto const before = [](void const* a, void const* b) {
+        return reinterpret_cast<std::uintptr_t>(a) < reinterpret_cast<std::uintptr_t>(b);
+    };
     auto const round_up = [](std::int64_t n) { return (n + alignment - 1) / alignment * alignment; };
     auto const is_readable = [&](std::byte const* begin, std::byte const* end) {
         return !before(begin, readable.data()) && !before(readable.data() + readable.size(), end);
     };
     std::int64_t total = 0;
-    std::ranges::sort(ranges, before, [](copied_range const& r) { return r.begin; });
-    for (copied_range& r : ranges) {
+    std::span const all{ranges};
+    using range = typename decltype(all)::element_type;
+    static_assert(std::is_trivially_copyable_v<range>);
+    auto const compare = [](void const* a, void const* b) {
+        auto const x = reinterpret_cast<std::uintptr_t>(static_cast<range const*>(a)->begin),
+                   y = reinterpret_cast<std::uintptr_t>(static_cast<range const*>(b)->begin);
+        return x < y ? -1 : x > y;
+    };
+    if (!all.empty()) std::qsort(all.data(), all.size(), sizeof(range), compare);
+    for (copied_range& r : all) {
         auto const* const end = runs.empty() ? nullptr : runs.back().begin + runs.back().bytes;
         bool const overlaps = end != nullptr && before(r.begin, end);
         bool const is_near =
@@ -130,7 +141,7 @@ template <class Ranges>
         }
         auto& run = runs.back();
         r.at = run.at + (r.begin - run.begin);
-        run.bytes = (std::max)(run.bytes, r.begin - run.begin + r.bytes);
+        if (auto const bytes = r.begin - run.begin + r.bytes; bytes > run.bytes) run.bytes = bytes;
         total = run.at + run.bytes;
     }
     return round_up(total);

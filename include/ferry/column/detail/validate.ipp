@@ -11,7 +11,6 @@
 #include <ferry/column/detail/utf8.hpp>
 #include <ferry/column/layout.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -163,8 +162,8 @@ class contents_check {
         if (item.size < 0) return refuse_item(i, "its size is negative");
         unsigned char const* begin = item_bytes + 4;
         if (item.size <= view_item::most_inline) {
-            if (std::any_of(begin + item.size, begin + view_item::most_inline, [](unsigned char b) { return b != 0; }))
-                return refuse_item(i, "bytes after its end are not 0");
+            for (auto k = item.size; k < view_item::most_inline; ++k)
+                if (begin[k] != 0) return refuse_item(i, "bytes after its end are not 0");
         } else {
             if (item.buffer < 0 || item.buffer >= count)
                 return refuse_item(i, "it refers to a data buffer that does not exist");
@@ -260,8 +259,9 @@ class contents_check {
                     carry = carry != 0 && w == 0;
                 }
             }
-            if (!std::lexicographical_compare(size.rbegin(), size.rend(), limit.rbegin(), limit.rend()))
-                return refuse_item(i, "it has more digits than its precision");
+            std::size_t top = size.size() - 1;
+            while (top != 0 && size[top] == limit[top]) --top;
+            if (size[top] >= limit[top]) return refuse_item(i, "it has more digits than its precision");
         }
         return true;
     }
