@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <iomanip>  // its names are found for arguments of std, and must be no candidates
 #include <string>
 #include <string_view>
 #include <utility>

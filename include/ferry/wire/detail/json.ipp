@@ -38,7 +38,7 @@ struct json_object {
 };
 
 /// Quotes a text, which `check` has found to be UTF-8.
-[[nodiscard]] inline std::string quoted(std::string_view text) {
+[[nodiscard]] inline std::string json_string(std::string_view text) {
     constexpr std::string_view escaped = "\"\\\b\f\n\r\t", letters = "\"\\bfnrt";
     std::string out = "\"";
     for (char const c : text) {
@@ -53,14 +53,15 @@ struct json_object {
 template <std::integral T>
 [[nodiscard]] std::string number(T value) {
     constexpr std::int64_t largest = std::int64_t{1} << 53;
+    bool const is_exact = std::cmp_less_equal(value, largest) && std::cmp_greater_equal(value, -largest);
     auto const digits = std::to_string(value);
-    return std::cmp_less_equal(value, largest) && std::cmp_greater_equal(value, -largest) ? digits : quoted(digits);
+    return is_exact ? digits : json_string(digits);
 }
 
 template <class T>
 [[nodiscard]] std::string json_of(T const& value) {
     if constexpr (std::same_as<T, memory_kind>) {
-        return quoted(name(value));
+        return json_string(name(value));
     } else if constexpr (std::same_as<T, flags>) {
         return number(static_cast<std::uint64_t>(known(value)));
     } else if constexpr (std::is_enum_v<T>) {
@@ -68,11 +69,11 @@ template <class T>
     } else if constexpr (std::integral<T>) {
         return number(value);
     } else if constexpr (std::same_as<T, uuid>) {
-        return quoted(to_text(value));
+        return json_string(to_text(value));
     } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
-        return quoted(to_hex(value));
+        return json_string(to_hex(value));
     } else if constexpr (std::convertible_to<T const&, std::string_view>) {
-        return quoted(value);
+        return json_string(value);
     } else if constexpr (requires { value.size(); }) {
         std::string out = "[";
         for (auto const& item : value) out.append(out.size() > 1 ? "," : "").append(json_of(item));
