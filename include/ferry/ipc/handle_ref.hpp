@@ -65,16 +65,17 @@ struct any_opened final : opened {
     O memory;
 };
 
-/// The operations of a handle_back_end of one type. `passes_on` and `pass_on` are null if it has none.
-struct handle_operations {
-    bool (*exports)(void*, device);
-    char const* (*refusal)(void*, byte_range const&, device);
-    ferry::detail::any_owner (*allocate_exportable)(void*, device, std::size_t, stream_token);
-    std::unique_ptr<exported> (*export_memory)(void*, byte_range const&, device, stream_token);
-    bool (*opens)(void*, wire::memory const&);
-    std::unique_ptr<opened> (*open_memory)(void*, wire::memory const&, opening const&);
-    bool (*passes_on)(void*, wire::memory const&);
-    std::unique_ptr<exported> (*pass_on)(void*, wire::memory const&, stream_token);
+/// The operations of a handle_back_end of any type, which throw their errors.
+struct handle_calls {
+    virtual ~handle_calls() = default;
+    virtual bool exports(device) = 0;
+    virtual char const* refusal(byte_range const&, device) = 0;
+    virtual ferry::detail::any_owner allocate_exportable(device, std::size_t bytes, stream_token) = 0;
+    virtual std::unique_ptr<exported> export_memory(byte_range const&, device, stream_token ready_on) = 0;
+    virtual bool opens(wire::memory const&) = 0;
+    virtual std::unique_ptr<opened> open_memory(wire::memory const&, opening const&) = 0;
+    virtual bool passes_on(wire::memory const&) = 0;
+    virtual std::unique_ptr<exported> pass_on(wire::memory const&, stream_token ready_on) = 0;
 };
 
 template <template <class> class Any, class Call>
@@ -84,42 +85,64 @@ template <template <class> class Any, class Call>
 }
 
 template <handle_back_end B>
-[[nodiscard]] constexpr handle_operations make_handle_operations() noexcept {
-    using ferry::detail::call;
-    handle_operations made{
-        [](void* b, device d) { return call([&] { return ferry::detail::at<B>(b).exports(d); }); },
-        [](void* b, byte_range const& r, device d) -> char const* {
-            return call([&] { return ferry::detail::at<B>(b).refusal(r, d); });
-        },
-        [](void* b, device d, std::size_t bytes, stream_token on) {
-            return ferry::detail::own_result([&] { return ferry::detail::at<B>(b).allocate_exportable(d, bytes, on); })
-                .value();
-        },
-        [](void* b, byte_range const& r, device d, stream_token on) -> std::unique_ptr<exported> {
-            return make_any<any_exported>([&] { return ferry::detail::at<B>(b).export_memory(r, d, on); });
-        },
-        [](void* b, wire::memory const& m) { return call([&] { return ferry::detail::at<B>(b).opens(m); }); },
-        [](void* b, wire::memory const& m, opening const& how) -> std::unique_ptr<opened> {
-            return make_any<any_opened>([&] { return ferry::detail::at<B>(b).open_memory(m, how); });
-        },
-        nullptr,
-        nullptr};
-    if constexpr (passing_back_end<B>) {
-        made.passes_on = [](void* b, wire::memory const& m) {
-            return call([&] { return ferry::detail::at<B>(b).passes_on(m); });
-        };
-        made.pass_on = [](void* b, wire::memory const& m, stream_token on) -> std::unique_ptr<exported> {
-            return make_any<any_exported>([&] { return ferry::detail::at<B>(b).pass_on(m, on); });
-        };
+struct handle_calls_of final : handle_calls {
+    explicit handle_calls_of(B& b) noexcept : its{b} {}
+    bool exports(device d) override {
+        return ferry::detail::call([&] { return its.exports(d); });
     }
-    return made;
+    char const* refusal(byte_range const& r, device d) override {
+        return ferry::detail::call([&] { return its.refusal(r, d); });
+    }
+    ferry::detail::any_owner allocate_exportable(device d, std::size_t bytes, stream_token on) override {
+        return ferry::detail::own_result([&] { return its.allocate_exportable(d, bytes, on); }).value();
+    }
+    std::unique_ptr<exported> export_memory(byte_range const& r, device d, stream_token ready_on) override {
+        return make_any<any_exported>([&] { return its.export_memory(r, d, ready_on); });
+    }
+    bool opens(wire::memory const& m) override {
+        return ferry::detail::call([&] { return its.opens(m); });
+    }
+    std::unique_ptr<opened> open_memory(wire::memory const& m, opening const& how) override {
+        return make_any<any_opened>([&] { return its.open_memory(m, how); });
+    }
+    bool passes_on([[maybe_unused]] wire::memory const& m) override {
+        if constexpr (passing_back_end<B>) return ferry::detail::call([&] { return its.passes_on(m); });
+        else return false;
+    }
+    std::unique_ptr<exported> pass_on([[maybe_unused]] wire::memory const& m,
+                                      [[maybe_unused]] stream_token ready_on) override {
+        if constexpr (passing_back_end<B>) return make_any<any_exported>([&] { return its.pass_on(m, ready_on); });
+        else return nullptr;
+    }
+    B& its;
+};
+
+/// Does not compile for a back end that has some operations of handle_back_end, which would be ignored.
+template <class B>
+[[nodiscard]] consteval bool refuse_near_miss() {
+    constexpr bool exports =
+        requires(B& b, byte_range const& r, device d, stream_token on) { b.export_memory(r, d, on); };
+    constexpr bool opens = requires(B& b, wire::memory const& m, opening const& how) { b.open_memory(m, how); };
+    if constexpr (exports)
+        static_assert(exported_memory<ferry::detail::value_of<decltype(std::declval<B&>().export_memory(
+                          std::declval<byte_range const&>(), device{}, stream_token{}))>>,
+                      "ferry: what export_memory of this back end returns is no ferry::ipc::exported_memory: add the "
+                      "operation that the compiler names");
+    if constexpr (opens)
+        static_assert(opened_memory<ferry::detail::value_of<decltype(std::declval<B&>().open_memory(
+                          std::declval<wire::memory const&>(), std::declval<opening const&>()))>>,
+                      "ferry: what open_memory of this back end returns is no ferry::ipc::opened_memory: add the "
+                      "operation that the compiler names");
+    if constexpr (exports || opens)
+        static_assert(handle_back_end<B>,
+                      "ferry: this back end has export_memory or open_memory, and is no "
+                      "ferry::ipc::handle_back_end: add the operation that the compiler names");
+    return true;
 }
-template <handle_back_end B>
-FERRY_HIDDEN inline constexpr handle_operations handle_operations_of = make_handle_operations<B>();
 
 struct has_handles {
     template <class B>
-    static constexpr bool of = handle_back_end<B>;
+    static constexpr bool of = handle_back_end<B> || !refuse_near_miss<B>();
 };
 
 }  // namespace detail
@@ -140,44 +163,19 @@ class handle_ref : public back_end_ref {
         using found = ferry::detail::operations_found<detail::has_handles, std::remove_reference_t<B>>;
         if constexpr (!std::is_void_v<found>) {
             sharing_ = const_cast<std::remove_const_t<found>*>(ferry::detail::find_operations<detail::has_handles>(b));
-            operations_ = &detail::handle_operations_of<found>;
+            make_calls_ = [](void* its) -> std::unique_ptr<detail::handle_calls> {
+                return std::make_unique<detail::handle_calls_of<found>>(ferry::detail::at<found>(its));
+            };
         }
     }
 
-   protected:
+   private:
+    /// The operations of handle_back_end; null: the back end has none.
+    [[nodiscard]] friend std::unique_ptr<detail::handle_calls> calls_of(handle_ref const& b) {
+        return b.make_calls_ != nullptr ? b.make_calls_(b.sharing_) : nullptr;
+    }
     void* sharing_ = nullptr;
-    detail::handle_operations const* operations_ = nullptr;
+    std::unique_ptr<detail::handle_calls> (*make_calls_)(void*) = nullptr;
 };
 
-namespace detail {
-
-/// Calls the operations of handle_back_end. A back end without them exports, opens and passes on nothing; the others
-/// are called only for what it does.
-struct handle_calls : handle_ref {
-    explicit handle_calls(handle_ref b) noexcept : handle_ref{b} {}
-    [[nodiscard]] bool exports(device d) const { return operations_ != nullptr && operations_->exports(sharing_, d); }
-    [[nodiscard]] char const* refusal(byte_range const& r, device d) const {
-        return operations_->refusal(sharing_, r, d);
-    }
-    [[nodiscard]] ferry::detail::any_owner allocate_exportable(device d, std::size_t bytes, stream_token on) const {
-        return operations_->allocate_exportable(sharing_, d, bytes, on);
-    }
-    [[nodiscard]] std::unique_ptr<exported> export_memory(byte_range const& r, device d, stream_token ready_on) const {
-        return operations_->export_memory(sharing_, r, d, ready_on);
-    }
-    [[nodiscard]] bool opens(wire::memory const& m) const {
-        return operations_ != nullptr && operations_->opens(sharing_, m);
-    }
-    [[nodiscard]] std::unique_ptr<opened> open_memory(wire::memory const& m, opening const& how) const {
-        return operations_->open_memory(sharing_, m, how);
-    }
-    [[nodiscard]] bool passes_on(wire::memory const& m) const {
-        return operations_->passes_on != nullptr && operations_->passes_on(sharing_, m);
-    }
-    [[nodiscard]] std::unique_ptr<exported> pass_on(wire::memory const& m, stream_token ready_on) const {
-        return operations_->pass_on(sharing_, m, ready_on);
-    }
-};
-
-}  // namespace detail
 }  // namespace FERRY_NAMESPACE::ipc

@@ -53,7 +53,7 @@ class new_share {
     new_share(share_options const& how, bool is_read_only, handle_ref b, std::source_location where)
         : how_{how},
           is_read_only_{is_read_only},
-          b_{b},
+          handles_{calls_of(b)},
           where_{where},
           session_{session_access::state(how.session)},
           me_{session_->me(where)},
@@ -86,7 +86,7 @@ class new_share {
         byte_range const range{begin, bytes < 0 ? 1 : static_cast<std::size_t>(bytes), 0};
         auto const after = known_.upper_bound(begin);
         bool const is_on_host = is_host_accessible(place);
-        if (!is_on_host && !b_.exports(place)) fail_no_handles(place, name());
+        if (!is_on_host && (handles_ == nullptr || !handles_->exports(place))) fail_no_handles(place, name());
         if (how_.copy == copy_policy::always) return false;
         if (after != known_.begin() && take(std::prev(after)->second, begin, bytes, place, out)) return true;
         if (place.type == device_type::cpu) {
@@ -95,7 +95,7 @@ class new_share {
             refusal = "memory of its device has no handle for other processes";
         } else {
             known = find_opened(range, place, refusal);
-            if (known == nullptr && refusal == nullptr) refusal = b_.refusal(range, place);
+            if (known == nullptr && refusal == nullptr) refusal = handles_->refusal(range, place);
             if (known == nullptr && refusal == nullptr) known = &export_range(range, place, nullptr);
         }
         if (refusal != nullptr && how_.copy == copy_policy::never)
@@ -124,7 +124,7 @@ class new_share {
             static_cast<void>(session_->regions().prepare(*s.where, is_read_only_, how_.freeze));
             return {made.number, 0, bytes};
         }
-        auto memory = b_.allocate_exportable(place, bytes, on);
+        auto memory = handles_->allocate_exportable(place, bytes, on);
         auto* const to = static_cast<std::byte*>(memory.data());
         write(to);
         auto const& made = export_range({to, bytes, 0}, place, std::make_shared<decltype(memory)>(std::move(memory)));
@@ -221,7 +221,7 @@ class new_share {
             return nullptr;
         }
         auto& m = found->description;
-        if (!b_.passes_on(m)) {
+        if (!handles_->passes_on(m)) {
             refusal = "another process exports it, and the passed back end does not pass on its handle";
             return nullptr;
         }
@@ -229,7 +229,7 @@ class new_share {
         auto const at = std::ranges::find(states_, found->where, &share_state::where);
         bool const is_first = at == states_.end();
         auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};
-        auto handle = b_.pass_on(m, ready_on);
+        auto handle = handles_->pass_on(m, ready_on);
         m = handle->description();
         auto* const s = is_first ? add_link(std::move(found->where), refusal) : at->get();
         if (s == nullptr) return nullptr;
@@ -246,7 +246,7 @@ class new_share {
         });
         bool const is_first = found == states_.end();
         auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};
-        auto handle = b_.export_memory(range, place, ready_on);
+        auto handle = handles_->export_memory(range, place, ready_on);
         wire::memory m = handle->description();
         auto& s = is_first ? add_segment(m.id, 0) : **found;
         if (copy != nullptr) s.copy = std::move(copy);
@@ -319,7 +319,7 @@ class new_share {
 
     share_options const& how_;
     bool is_read_only_;
-    handle_calls b_;
+    std::unique_ptr<handle_calls> handles_;  // null: the back end has none
     std::source_location where_;
     std::shared_ptr<session_state> session_;
     wire::origin me_;

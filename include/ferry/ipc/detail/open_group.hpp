@@ -60,7 +60,7 @@ class attachment {
         try {
             std::lock_guard const lock{mapping_->recording};
             event_handle done;
-            auto& first = *mapping_->foreign[0];  // its event marks the work that uses any of the memories
+            auto& first = *mapping_->foreign[0];            // its event marks the work that uses any of the memories
             auto const on = on_.on_device(first.device());  // every device has default streams of its own
             if (first.record_done(on, done)) mapping_->control().announce(mapping_->place, done);
         } catch (error const& e) {
@@ -154,7 +154,7 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
 
 /// Maps, or opens, the memories of a group.
 inline void open_import(mapping_entry& made, attach_call& call, memory_group group, segment_name const& name,
-                        handle_calls b) {
+                        handle_ref b) {
     auto const& first = call.from.memories[group[0]];
     auto const mode = call.is_read_only ? access_mode::read_only : access_mode::read_write;
     auto const bytes = first.kind == wire::memory_kind::host_shared ? first.allocation : 0;
@@ -176,6 +176,7 @@ inline void open_import(mapping_entry& made, attach_call& call, memory_group gro
     }
     if (!made.begin_reading()) fail_no_lock(call.where);
     if (!made.is_attachable()) call.fail_gone(first, gone);
+    auto const handles = calls_of(b);
     for (auto const i : group) {
         call.tried = i;
         auto const& m = call.from.memories[i];
@@ -187,8 +188,8 @@ inline void open_import(mapping_entry& made, attach_call& call, memory_group gro
                             << m.name.c_str() << ", and one is of kind " << wire::name(m.kind)
                             << ", which requires its own name: get a new descriptor from the exporter");
         }
-        if (b.opens(m)) {
-            made.foreign.push_back(b.open_memory(m, opening{call.how.device, call.file(i)}));
+        if (handles != nullptr && handles->opens(m)) {
+            made.foreign.push_back(handles->open_memory(m, opening{call.how.device, call.file(i)}));
             continue;
         }
         message text{"the passed back end opens no memory of kind "};
@@ -272,7 +273,7 @@ template <class Note>
     }
 
     auto const key = key_of(call, group, name);
-    auto const open = [&](mapping_entry& made) { open_import(made, call, group, name, handle_calls{b}); };
+    auto const open = [&](mapping_entry& made) { open_import(made, call, group, name, b); };
     auto const mapping =
         call.session->with_room([&] { return call.session->imports().acquire(key, open, call.where); });
     attachment hold{call.session, mapping};
