@@ -56,7 +56,7 @@ struct interned_names {
 /// \throws error_is_set  MemoryError; ImportError in a sub-interpreter, whose strings do not outlive it
 FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) {
     require_main_interpreter();
-    auto const* const made = new interned_names const{};
+    auto const* const made = new interned_names const {};
     PyObject* all[sizeof *made / sizeof(PyObject*)];
     std::memcpy(all, made, sizeof *made);
     bool is_complete = true;
@@ -109,8 +109,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 /// \return        false, without a Python error, if the object is not such a pair
 /// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline bool to_pair(PyObject* object, long long& first, long long& second) {
-    if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || size_of(object) != 2)
-        return false;
+    if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || size_of(object) != 2) return false;
     reference const one{item_of(object, 0)}, two{item_of(object, 1)};
 #if defined(Py_GIL_DISABLED)
     if (!one || !two) return false;
@@ -175,8 +174,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
     if (!given) return {};
     long long const number = *given;
     if (number == -1) return stream_token::no_sync();
-    if (number < -1)
-        raise(PyExc_ValueError, "stream must not be below -1: pass None, -1 or the number of a stream");
+    if (number < -1) raise(PyExc_ValueError, "stream must not be below -1: pass None, -1 or the number of a stream");
     if (number == INT64_MAX)  // clamped, or the largest value
         raise(PyExc_ValueError, "stream is larger than an address: pass a cudaStream_t as an integer");
     auto const handle = static_cast<std::uintptr_t>(number);
@@ -191,8 +189,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
             raise(PyExc_ValueError, "ROCm has no streams 1 and 2: pass 0 for the default stream");
         return number == 0 ? stream_token::rocm_default() : stream_token::rocm_handle(handle);
     }
-    if (!uses_streams(type))
-        raise(PyExc_ValueError, "CPU memory has no streams: stream must be None or -1");
+    if (!uses_streams(type)) raise(PyExc_ValueError, "CPU memory has no streams: stream must be None or -1");
     return stream_token::native(type, handle);
 }
 
