@@ -50,7 +50,6 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
                                                  {CV_64F, {type_code::float_, 64}}, {CV_16F, {type_code::float_, 16}}};
 
 /// Returns an extent as OpenCV stores it.
-///
 /// \throws error  errc::overflow when the extent exceeds the maximum of int
 [[nodiscard]] inline int opencv_size(int dimension, std::int64_t extent) {
     if (extent > INT32_MAX)

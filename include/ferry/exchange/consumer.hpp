@@ -87,7 +87,6 @@ template <consumer Consumer>
 
 /// Returns the request with the stream on which the consumer will use the tensor: the stream of the request, else
 /// array_traits<T>::current_stream. Also checks the adapter of the consumer, because every import calls this function.
-///
 /// \return     request with a stream, if the consumer has one
 template <class Consumer>
 [[nodiscard]] request with_stream(request req, [[maybe_unused]] device dev) {

@@ -60,8 +60,6 @@ namespace detail {
 /// 3.14 ends the thread by unwinding its stack, which would run destructors without the GIL and terminate the process
 /// at the first noexcept function. With libstdc++, the thread blocks here until the process ends (R66); with other
 /// standard libraries, the unwinding is not stopped.
-///
-/// \return      its result
 template <class F>
 decltype(auto) call_python(F&& call) {
 #if defined(__GLIBCXX__) && !defined(_WIN32)
@@ -95,7 +93,6 @@ inline constexpr char const* in_sub_interpreter =
     "ferry does not support sub-interpreters: import the module in the main interpreter";
 /// Refuses sub-interpreters: they would share cached names, types and functions with the main one, and a deleter that
 /// acquires the GIL would wait for its own thread. Requires the GIL.
-///
 /// \return  false with an ImportError set
 [[nodiscard]] inline bool check_interpreter() noexcept {
     if (is_main_interpreter()) return true;

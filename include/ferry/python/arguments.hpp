@@ -52,7 +52,6 @@ struct interned_names {
 };
 
 /// Sets `cached`, which all imports and exports share, unless another thread has set it.
-///
 /// \throws error_is_set  MemoryError; ImportError in a sub-interpreter, whose strings do not outlive it
 FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) {
     require_main_interpreter();
@@ -77,9 +76,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 }
 
 /// Calls `__index__`.
-///
 /// \return        the integer; null, without a Python error, if the object is not one
-/// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] FERRY_COLD inline reference index_of(PyObject* object) {
     reference index{call_python([&] { return PyNumber_Index(object); })};
     if (index) return index;
@@ -89,9 +86,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 }
 
 /// Converts an int, or an object with `__index__`, to 64 bits; clamps values out of range.
-///
 /// \return        false, without a Python error, if the object is not an integer
-/// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline bool to_integer(PyObject* object, long long& out) {
     if (PyLong_Check(object) == 0) {
         reference const index = index_of(object);
@@ -105,9 +100,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Converts a tuple or list of two integers. Holds references to both items, because `__index__` of the first may clear
 /// the list.
-///
 /// \return        false, without a Python error, if the object is not such a pair
-/// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline bool to_pair(PyObject* object, long long& first, long long& second) {
     if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || size_of(object) != 2) return false;
     reference const one{item_of(object, 0)}, two{item_of(object, 1)};
@@ -118,9 +111,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 }
 
 /// Converts a pair (type, id) to a device.
-///
 /// \return      device; its type and id are not checked
-/// \throws error_is_set  ValueError; an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline device device_from_pair(PyObject* pair, char const* text) {
     long long type = 0, id = 0;
     if (!to_pair(pair, type, id) || type != static_cast<std::int32_t>(type) || id != static_cast<std::int32_t>(id))
@@ -129,9 +120,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 }
 
 /// Converts `max_version` (R57).
-///
 /// \return        version; version::legacy for None and for a major version below 1
-/// \throws error_is_set  TypeError, ValueError; an exception of `__index__`
 [[nodiscard]] inline version version_from(PyObject* object) {
     if (object == Py_None) return version::legacy;
     long long major = 0, minor = 0;
@@ -144,9 +133,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 }
 
 /// Converts `copy` (R54).
-///
-/// \return        policy
-/// \throws error_is_set  ValueError
 [[nodiscard]] inline copy_policy copy_from(PyObject* object) {
     if (object == Py_None) return copy_policy::if_needed;
     if (object == Py_True) return copy_policy::always;
@@ -155,9 +141,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 }
 
 /// Converts `stream` to the number of a stream, whose meaning depends on the device (R44–R46).
-///
 /// \return        the number; std::nullopt for None
-/// \throws error_is_set  ValueError; an exception of `__index__`
 [[nodiscard]] FERRY_NOINLINE inline std::optional<long long> stream_number(PyObject* object) {
     if (object == Py_None) return {};
     long long number = 0;
@@ -167,9 +151,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 }
 
 /// Converts the number of a stream to a token (R44–R46).
-///
-/// \return       token
-/// \throws error_is_set  ValueError
 [[nodiscard]] FERRY_NOINLINE inline stream_token stream_from(std::optional<long long> given, device_type type) {
     if (!given) return {};
     long long const number = *given;
@@ -194,7 +175,6 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 }
 
 /// Converts a stream to the number that `__dlpack__` expects.
-///
 /// \return       new reference to an integer, -1 for no_sync(); null, which represents None, for a token without a
 ///               stream
 [[nodiscard]] inline reference to_number(stream_token token) {

@@ -21,7 +21,6 @@ namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Returns a new tuple of two objects.
-/// \throws error_is_set  MemoryError
 [[nodiscard]] inline PyObject* pair_of(reference first, reference second) {
     PyObject* const pair = PyTuple_New(2);
     if (pair == nullptr) throw error_is_set{};

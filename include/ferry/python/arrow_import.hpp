@@ -29,7 +29,6 @@ namespace detail {
 }
 
 /// Calls a method of the producer without arguments.
-/// \throws error_is_set  the error of the producer
 [[nodiscard]] inline reference call_method(reference const& method) {
     reference result{call_python([&] { return PyObject_CallNoArgs(method.get()); })};
     if (!result) throw error_is_set{};

@@ -43,8 +43,6 @@ inline constexpr buffer_format buffer_formats[] = {
 };
 
 /// Returns the data type of the elements of a buffer.
-///
-/// \return        data type
 /// \throws error_is_set  BufferError: a structure or another format without a DLPack data type (R16), or elements in
 ///                       another byte order (R20)
 [[nodiscard]] FERRY_NOINLINE inline data_type type_from_format(char const* format, Py_ssize_t size) {

@@ -39,7 +39,6 @@ void destroy_capsule(PyObject* capsule) noexcept {
 }
 
 /// Creates a capsule.
-///
 /// \return     new reference
 /// \throws error_is_set  MemoryError; the deleter has run
 template <ferry::detail::managed_struct Raw>
@@ -53,7 +52,6 @@ template <ferry::detail::managed_struct Raw>
 }
 
 /// Returns the struct in a capsule, without consuming it.
-///
 /// \return         the struct, owned by the capsule; null, without a Python error, if the capsule has another name
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* struct_in(PyObject* capsule) noexcept {
@@ -64,10 +62,8 @@ template <ferry::detail::managed_struct Raw>
 
 /// Consumes a capsule by renaming it (R62). No Python code runs, no object is allocated and neither the GIL nor the
 /// critical section is released between reading and renaming, so that only one of two threads obtains the struct.
-///
 /// \return         the struct, whose deleter the caller must call; null, without a Python error, if the capsule has
 ///                 another name or has been consumed
-/// \throws error_is_set  the capsule could not be renamed, and is unchanged
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* take(PyObject* capsule) {
     critical_section const alone{capsule};
@@ -77,9 +73,7 @@ template <ferry::detail::managed_struct Raw>
 }
 
 /// Consumes a capsule and validates its tensor.
-///
 /// \return         tensor; empty if the capsule contains no struct, or after an error that `r` records
-/// \throws error_is_set  the capsule could not be renamed, and is unchanged
 [[nodiscard]] FERRY_NOINLINE inline managed_tensor take_tensor(PyObject* capsule, flags assumed,
                                                                ferry::detail::reporter r) {
     if (auto* const raw = take<DLManagedTensorVersioned>(capsule)) return ferry::detail::take<true>(raw, r);

@@ -34,7 +34,6 @@ namespace python::detail {
 
 /// Exports the tensor that to_tensor returns for a column, in a new capsule. The arguments determine whether the tensor
 /// is shared and read-only, or copied.
-/// \throws error_is_set  errors of to_request and make_capsule
 /// \throws error         errors of to_tensor and ferry::to_dlpack;  errc::copy_needed: booleans with copy=False
 template <class BackEnd>
 [[nodiscard]] PyObject* export_column_capsule(column const& c, converted_arguments const& asked, BackEnd& b) {

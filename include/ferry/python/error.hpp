@@ -38,7 +38,6 @@ struct error_is_set {};
 namespace detail {
 
 /// Requires the main interpreter; see check_interpreter.
-/// \throws error_is_set  ImportError
 inline void require_main_interpreter() {
     if (!check_interpreter()) throw error_is_set{};
 }
@@ -61,7 +60,6 @@ class kept_error {
 namespace detail {
 
 /// Removes the current Python error. Requires the GIL.
-///
 /// \return  the exception, with its traceback
 [[nodiscard]] FERRY_COLD inline reference take_exception() noexcept {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
@@ -171,7 +169,6 @@ class python_text {
 };
 
 /// Returns the exception class for an error code other than errc::copy_needed.
-///
 /// \return      borrowed reference
 [[nodiscard]] FERRY_COLD inline PyObject* class_of(errc code) noexcept {
     switch (code) {

@@ -35,7 +35,6 @@ struct converted_arguments {
 namespace detail {
 
 /// Sets the argument with a given name.
-///
 /// \throws error_is_set  TypeError for an unknown name
 FERRY_NOINLINE inline void set_argument(export_arguments& given, PyObject* name, PyObject* value) {
     auto const& known = names();
@@ -69,16 +68,12 @@ class held_argument {
 };
 
 /// Requires that a call has no positional arguments.
-///
-/// \throws error_is_set  TypeError
 inline void require_keywords(Py_ssize_t positional) {
     if (positional != 0)
         raise(PyExc_TypeError, "__dlpack__() does not accept positional arguments: pass stream, max_version, dl_device and copy by name");
 }
 
 /// Converts the arguments of `__dlpack__`, of which at least one is present.
-///
-/// \throws error_is_set  see convert_arguments
 FERRY_NOINLINE inline void convert_present(export_arguments const& given, converted_arguments& asked) {
     asked.req.copy = copy_from(given.copy);
     // Reading max_version may run Python code that removes the other objects from the dict that holds them.
@@ -180,10 +175,7 @@ namespace detail {
 }
 
 /// Exports an array as a new capsule.
-///
 /// \return       new reference
-/// \throws error_is_set  errors of make_capsule
-/// \throws error         errors of ferry::to_dlpack
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_array_capsule(T& array, tensor_view const& v, request const& req, stream_token ready,
                                              BackEnd& b, flags added = flags::none) {

@@ -32,10 +32,8 @@ struct imported {
 };
 
 /// Returns the current stream of a producer, from its exchange table (R76).
-///
 /// \return     the stream; NULL is converted to the legacy default stream of CUDA, the default stream of ROCm, or
 ///             already_ready for other device types
-/// \throws error_is_set  an exception of the producer
 [[nodiscard]] inline stream_token current_stream_of(abi::exchange_api const& api, device dev) {
     void* stream = nullptr;
     if (api.current_work_stream(dev.to_abi().device_type, dev.id, &stream) != 0) throw error_is_set{};
@@ -58,9 +56,7 @@ FERRY_NOINLINE inline void call_table(PyObject* x, abi::exchange_api const& api,
 
 /// Imports an object through its exchange table, without synchronisation: the tensor is ready on the current stream of
 /// the producer (R73, R76).
-///
 /// \return      false if there is no table
-/// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
 [[nodiscard]] inline bool import_by_table(PyObject* x, published const& type, imported& got) {
     auto const* const table = type.table ? find_exchange_api(x, type) : nullptr;
     if (table != nullptr) call_table(x, *table, got);
@@ -98,8 +94,6 @@ template <class BackEnd>
 concept imports_other_protocol = !std::is_void_v<ferry::detail::operations_found<has_other_protocol, BackEnd>>;
 
 /// Imports an object without `__dlpack__`, through its exchange table or the other protocol of the back end.
-///
-/// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack
 template <class BackEnd>
 void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] BackEnd& b, imported& got) {
     if (import_by_table(x, type, got)) return;
@@ -112,9 +106,7 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
 }
 
 /// Returns the device that `__dlpack_device__` reports (R37).
-///
 /// \return   the device; std::nullopt if there is no such method or its result is not a device
-/// \throws error_is_set  an exception of the producer other than AttributeError
 [[nodiscard]] FERRY_NOINLINE inline std::optional<device> dlpack_device_of(PyObject* x) {
     reference const pair = call_method_of(x, names().dlpack_device);
     if (!pair) {
@@ -141,7 +133,6 @@ inline constexpr bool reaches_host_only = std::same_as<std::remove_const_t<BackE
 /// Requests a copy of GPU memory that the producer does not share. The producer queues the copy on its current stream
 /// or on the stream passed to it; the function waits for both. The current Python error must be the producer's refusal
 /// to share.
-///
 /// \throws error_is_set, error  BufferError if no table provides the current stream; an exception of the producer;
 ///                             errors of ferry::from_dlpack and of the back end
 template <class BackEnd>
@@ -174,8 +165,6 @@ FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request con
 /// Imports an object through `__dlpack__`, or through its exchange table if ferry makes the copies (see
 /// is_copied_here). The device of the data is current during the call (R42), and the producer receives the stream on
 /// which T uses the data (R43).
-///
-/// \throws error_is_set, error  an exception of the producer; errors of ferry::from_dlpack and copy_by_producer
 template <class T, class BackEnd>
 FERRY_NOINLINE void import_by_dlpack(PyObject* x, published const& type, request const& given,
                                         std::optional<device> const& at, BackEnd& b, imported& got) {
@@ -202,7 +191,6 @@ FERRY_NOINLINE void import_by_dlpack(PyObject* x, published const& type, request
 
 /// Returns whether the tensor is ready on the stream that was passed to the producer: for GPU memory only if the stream
 /// belongs to that GPU, otherwise always.
-///
 /// \return           whether the tensor is ready on that stream
 [[nodiscard]] inline bool is_ordered(device actual, std::optional<device> announced, std::optional<device> requested) {
     if (actual.type != device_type::cuda && actual.type != device_type::rocm) return true;
@@ -234,7 +222,6 @@ FERRY_COLD void repeat_import(PyObject* x, published const& type, request const&
 /// producer had no stream of the actual GPU and may have queued a copy there, so the import is repeated for the actual
 /// device (R38). `__dlpack_device__` is called only if the request, the current stream of T or the back end depends on
 /// the device, or if an import from the same type has been repeated before.
-///
 /// \throws error_is_set, error  errors of import_by_dlpack and import_without_dlpack; errc::device if the device
 ///                             changes
 template <class T, class BackEnd>
@@ -252,7 +239,6 @@ FERRY_NOINLINE void import_producer(PyObject* x, published const& type, request 
 }
 
 /// Imports a PyTorch tensor. Rejects tensors with properties that DLPack cannot represent.
-///
 /// \throws error_is_set, error  BufferError with the fix; errors of import_producer
 template <class T, class BackEnd>
 FERRY_NOINLINE void import_torch(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
@@ -285,8 +271,6 @@ FERRY_NOINLINE void import_torch(PyObject* x, published const& type, request con
 
 /// Imports an object with `__dlpack__`, or a capsule (R64). A capsule was created without a stream, so its tensor is
 /// ready on the default stream (R44).
-///
-/// \throws error_is_set, error  errors of import_producer, import_torch and from_capsule
 template <class T, class BackEnd>
 void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
     if (PyCapsule_CheckExact(x) != 0) {
@@ -300,7 +284,6 @@ void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
 }
 
 /// Returns whether a producer copied despite copy=False (R54). The flag in a capsule does not belong to the request.
-///
 /// \return     whether it copied
 [[nodiscard]] inline bool is_copied_despite(PyObject* x, request const& req, managed_tensor const& got) noexcept {
     return req.copy == copy_policy::never && got.is_copied() && PyCapsule_CheckExact(x) == 0;
@@ -314,7 +297,6 @@ inline constexpr char const* copied_text =
     "copy=False was requested, but the producer made a copy (R54): request copy=None";
 
 /// Returns whether a tensor satisfies a request, so that no copy and no wait remains.
-///
 /// \return     whether it is the result
 template <class T>
 [[nodiscard]] bool is_final(request const& req, managed_tensor const& got) noexcept {

@@ -12,7 +12,6 @@ namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Returns whether methods can be added to a type in the current interpreter.
-///
 /// \return      false with a Python error set
 [[nodiscard]] inline bool can_install(PyTypeObject* type, char const* what) noexcept {
     if (!check_interpreter()) return false;

@@ -126,7 +126,6 @@ class loader {
     /// Imports `x` into `value`. Returns false if it is refused.
     /// \throws error_is_set  any other error of the producer
     /// \throws error  errc::out_of_memory, driver or context_lost
-    /// \throws std::bad_alloc  when an allocation fails; adopt may throw other exceptions
     [[nodiscard]] bool load(PyObject* x, bool may_copy) {
         static_assert(ferry::detail::is_consumer<T>());
         return try_import<Options>(x, [&] {

@@ -19,7 +19,6 @@ namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Casts a function with keyword arguments to the type of the entries of a table of methods.
-///
 /// \return          the same function
 [[nodiscard]] inline PyCFunction with_keywords(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t,
                                                                      PyObject*)) noexcept {
@@ -73,7 +72,6 @@ struct import_arguments {
 };
 
 /// Parses the arguments of `from_dlpack(x, /, *, device=None, copy=None)`.
-///
 /// \return            arguments
 /// \throws error_is_set  TypeError for an unknown keyword or another number of positional arguments; errors of
 ///                       copy_from and as_device

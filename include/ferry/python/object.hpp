@@ -10,7 +10,6 @@ namespace detail {
 
 /// Acquires the GIL and calls a function that releases an object (R65). Preserves the current Python error (R67). A
 /// thread that holds the GIL keeps it: in a sub-interpreter, PyGILState_Ensure would wait for the GIL of this thread.
-///
 /// \return         false if the interpreter is being finalised: the function is not called, and the object leaks (R66)
 template <class F>
 [[nodiscard]] bool with_gil(F&& release) noexcept {
@@ -124,7 +123,6 @@ class removed_error {
 };
 
 /// Calls a method without arguments. Requires the GIL.
-///
 /// \return        the result; null with a Python error set
 [[nodiscard]] FERRY_NOINLINE inline reference call_method_of(PyObject* object, PyObject* name) {
     return reference{call_python([&] { return PyObject_VectorcallMethod(name, &object, 1, nullptr); })};

@@ -23,7 +23,6 @@ namespace FERRY_NAMESPACE::python {
 namespace detail {
 
 /// Removes the current Python error.
-///
 /// \return        errc::out_of_memory for a MemoryError, otherwise errc::foreign_exception
 [[nodiscard]] FERRY_COLD inline error take_python_error(reference* raised, char const* api,
                                                         std::source_location where) noexcept {
@@ -35,7 +34,6 @@ namespace detail {
 }
 
 /// Returns the error for the current C++ exception, and removes the Python error. Must be called in a catch block.
-///
 /// \return        error
 [[nodiscard]] FERRY_COLD inline error caught_error(reference* raised, char const* api,
                                                    std::source_location where) noexcept {

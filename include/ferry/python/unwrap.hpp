@@ -68,8 +68,6 @@ class array_in {
 
    public:
     /// Calls `unwrap`.
-    ///
-    /// \param object  object
     /// \throws error_is_set  TypeError: an object of another type
     explicit array_in(PyObject* object) : held_{get(object)} {
         if (!static_cast<bool>(held_))

@@ -10,7 +10,6 @@
 namespace FERRY_NAMESPACE::detail {
 
 /// Computes `out = a * b`.
-///
 /// \return     false when the result does not fit in `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_multiply(T a, T b, T& out) noexcept {
@@ -27,7 +26,6 @@ template <std::integral T>
 }
 
 /// Computes `out = a + b`.
-///
 /// \return     false when the result does not fit in `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_add(T a, T b, T& out) noexcept {

@@ -63,8 +63,6 @@ void destroy_arrow_capsule(PyObject* capsule) noexcept {
 }
 
 /// Returns a new capsule that owns the struct. On failure the struct is released.
-/// \throws error_is_set    the capsule cannot be created
-/// \throws std::bad_alloc  when an allocation fails
 template <arrow_struct T>
 [[nodiscard]] reference make_arrow_capsule(owned_struct<T> from) {
     require_main_interpreter();

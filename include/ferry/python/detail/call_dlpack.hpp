@@ -16,7 +16,6 @@
 namespace FERRY_NAMESPACE::python::detail {
 
 /// Calls `x.__dlpack__`.
-///
 /// \return           the result; null with the error of the producer set
 [[nodiscard]] FERRY_NOINLINE inline reference call_method(PyObject* x, PyObject* const* arguments, PyObject* keywords) {
     if (PyObject* const method = producer_cache::known().method_of(Py_TYPE(x))) {
@@ -28,9 +27,7 @@ namespace FERRY_NAMESPACE::python::detail {
 }
 
 /// Calls `x.__dlpack__` with the arguments that are not null.
-///
 /// \return           the result; null with the error of the producer set
-/// \throws error_is_set  MemoryError
 [[nodiscard]] FERRY_COLD inline reference call_dlpack(PyObject* x, PyObject* version, PyObject* stream,
                                                       PyObject* dl_device, PyObject* copy) {
     auto const& known = names();
@@ -64,8 +61,6 @@ namespace FERRY_NAMESPACE::python::detail {
 /// memory, unless the CPU is requested and the back end does not support the device. A producer may make the consumer's
 /// stream wait before it queues the copy, as PyTorch does; the consumer would then read stale data. A copy to the CPU
 /// is complete when the producer returns (R48).
-///
-/// \return    whether ferry makes the copies
 template <class BackEnd>
 [[nodiscard]] bool is_copied_here(device at, device to, BackEnd& b) {
     return (at.type == device_type::cuda || at.type == device_type::cuda_managed || at.type == device_type::rocm) &&
@@ -88,9 +83,6 @@ template <class BackEnd>
 /// of that type. No stream is passed to a producer on the host, not even -1, which NumPy rejects. For GPU memory
 /// without a stream in the request, the default stream of R44 and R45 is passed, because PyTorch treats an omitted
 /// stream as -1; producers without the keyword are called without it. A legacy request has no `max_version` (R57).
-///
-/// \return             the result of the producer
-/// \throws error_is_set  an exception of the producer
 [[nodiscard]] FERRY_COLD inline reference request_whole(PyObject* x, request const& given,
                                                         std::optional<device> const& at, bool copied_here) {
     request req = given;

@@ -83,9 +83,6 @@ struct published {
 
 /// Searches the method resolution order of a type once. Comparing a key may run Python code that changes the bases; the
 /// search continues with the previous bases.
-///
-/// \return      the attributes found
-/// \throws error_is_set  an exception raised by the comparison of a key
 [[nodiscard]] FERRY_NOINLINE inline published find_published(PyTypeObject* type) {
     auto const& known = names();
     auto const is_torch_base = torch_base_test();
@@ -120,9 +117,7 @@ struct published {
 }
 
 /// Returns an attribute of an object.
-///
 /// \return        the attribute; null, without a Python error, after an AttributeError
-/// \throws error_is_set  any other exception that the look-up raises
 [[nodiscard]] FERRY_NOINLINE inline reference find_attribute(PyObject* object, PyObject* name) {
     reference found{call_python([&] { return PyObject_GetAttr(object, name); })};
     if (found) return found;
@@ -132,7 +127,6 @@ struct published {
 }
 
 /// The same for a name that is not interned yet.
-/// \throws error_is_set  MemoryError; any other exception that the look-up raises, except an AttributeError
 [[nodiscard]] inline reference find_attribute(PyObject* object, char const* name) {
     reference const text{PyUnicode_InternFromString(name)};
     if (!text) throw error_is_set{};
@@ -203,9 +197,6 @@ class producer_cache {
         return knows(type) ? entry_of(type).method : nullptr;
     }
     /// Returns the protocols that a type publishes.
-    ///
-    /// \param type  type; `knows` must be true
-    /// \return      the attributes
     [[nodiscard]] published published_by(PyTypeObject* type) const noexcept {
         return {.dlpack = true, .exports_gpu = entry_of(type).exports_gpu};
     }
@@ -214,9 +205,6 @@ class producer_cache {
         if (knows(type)) entries_[place_of(type)].exports_gpu = true;
     }
     /// Adds a type.
-    ///
-    /// \param type    type that publishes `__dlpack__` only
-    /// \param dlpack  its attribute `__dlpack__`
     void add(PyTypeObject* type, PyObject* dlpack, published const&) noexcept {
         if (!has_tag(type)) return;
         // A type keeps only the methods in its dictionary alive: a descriptor may return a new function each time.
@@ -226,8 +214,6 @@ class producer_cache {
         entries_[place_of(type)] = {type, is_fixed ? dlpack : nullptr, tag_of(type)};
     }
     /// Adds a type that publishes nothing, unless its objects have attributes of their own.
-    ///
-    /// \param type  type without `__dlpack__` and exchange table
     void add_other(PyTypeObject* type, published const&) noexcept {
         static_cast<void>(look_up(type, names().dlpack));  // assigns a tag
         if (has_tag(type) && has_fixed_attributes(type) && Py_TYPE(reinterpret_cast<PyObject*>(type)) == &PyType_Type)
@@ -288,9 +274,6 @@ class producer_cache {
 #endif
 
 /// Returns the protocols that a type publishes, from the cache if the type is in it.
-///
-/// \return      the attributes found
-/// \throws error_is_set  an exception raised by the comparison of a key
 [[nodiscard]] inline published published_by(PyTypeObject* type) {
     auto const& cache = producer_cache::known();
     if (cache.knows(type)) return cache.published_by(type);
@@ -299,9 +282,7 @@ class producer_cache {
 
 /// Returns the exchange table of the type of an object: reads the capsule under either name (R69), selects the newest
 /// version that ferry supports (R70), and requires the functions that an import calls (R71).
-///
 /// \return        the table, which has static storage duration; null if there is no usable table
-/// \throws error_is_set  an exception that the look-up raises
 [[nodiscard]] FERRY_NOINLINE inline abi::exchange_api const* find_exchange_api(PyObject* object,
                                                                                published const& type) {
     if (!type.table) return nullptr;
@@ -346,9 +327,6 @@ class producer_cache {
 /// Returns whether an object has `__dlpack__`: as a method of its type or, for a proxy, as an attribute of the object.
 /// For a class, searches only the metaclass, because the class defines methods for its instances. Adds the type to the
 /// cache if it publishes only `__dlpack__`, as a method, or nothing.
-///
-/// \return      whether it has `__dlpack__`
-/// \throws error_is_set  an exception that the look-up raises, other than AttributeError
 [[nodiscard]] inline bool has_dlpack(PyObject* x, published const& type) {
     auto* const type_object = Py_TYPE(x);
     auto const& cache = producer_cache::known();

@@ -30,7 +30,6 @@ struct FERRY_HIDDEN tensor_object {
     PyObject_HEAD shared_tensor held;
 
     /// Returns a new object.
-    /// \throws error_is_set  the type or the object cannot be created
     [[nodiscard]] static PyObject* make(shared_tensor&& tensor) {
         PyTypeObject* const type = get_type();
         PyObject* const self = PyType_GenericAlloc(type, 0);

@@ -23,7 +23,6 @@ namespace FERRY_NAMESPACE::python::detail {
 
 /// Calls a method or reads a property of the base class of `torch.Tensor`. Calls neither `__torch_function__` nor an
 /// override of the subclass, because either could hide a property of the exported memory.
-///
 /// \return             result; on failure, null with a Python error set
 [[nodiscard]] FERRY_COLD inline reference ask_torch_base(PyObject* x, published const& type, PyObject* name,
                                                          bool is_property) {
@@ -52,8 +51,6 @@ namespace FERRY_NAMESPACE::python::detail {
 /// Rejects a tensor that requires a gradient, or whose memory holds the negated values. The exchange table exports both
 /// kinds, and `Tensor.__dlpack__` exports the second. A subclass that overrides `__dlpack__` may detach the tensor, so
 /// its gradient is not checked.
-///
-/// \throws error_is_set  BufferError; an exception raised by a method of the tensor
 inline void require_plain(PyObject* x, published const& type) {
     if (!type.overrides_torch && is_true(torch_property(x, type, names().requires_grad)))
         raise(PyExc_BufferError, "from_dlpack: the tensor requires a gradient, which DLPack cannot represent: import "
@@ -72,17 +69,12 @@ inline constexpr char const* without_memory =
     "wrapper, a functional tensor or a ZeroTensor: import a tensor with memory";
 
 /// Rejects a complex tensor whose memory holds the conjugated values, which the exchange table exports.
-///
-/// \throws error_is_set  BufferError; an exception raised by a method of the tensor
 inline void require_unconjugated(PyObject* x, published const& type) {
     if (is_true(call_torch(x, type, names().is_conj))) raise(PyExc_BufferError, conjugated);
 }
 
 /// Converts the result of a method that returns an integer.
-///
 /// \return        integer; 0 after an exception, which is cleared
-/// \throws error_is_set  an exception that is not derived from `Exception`, such as KeyboardInterrupt; an exception of
-///                       `__index__`
 [[nodiscard]] FERRY_COLD inline std::uint64_t to_address(reference result) {
     long long value = 0;
     if (result) return to_integer(result.get(), value) ? static_cast<std::uint64_t>(value) : 0;
@@ -92,9 +84,6 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 }
 
 /// Rejects a tensor with elements outside of the memory of its storage; see require_memory.
-///
-/// \throws error_is_set  BufferError; an exception raised by a method of the tensor
-/// \throws error         errors of ferry::validate
 FERRY_COLD inline void require_storage(PyObject* x, published const& type, tensor_view const& v,
                                        std::uint64_t address) {
     // An override may export another tensor.
@@ -118,8 +107,6 @@ FERRY_COLD inline void require_storage(PyObject* x, published const& type, tenso
 /// The storage of a plain, shared tensor is queried only for addresses below 2^46, because the query is slow compared
 /// with the import. On 64-bit systems, host addresses of a position-independent program are higher; CUDA addresses may
 /// be lower.
-///
-/// \throws error_is_set, error  errors of require_storage
 inline void require_memory(PyObject* x, published const& type, tensor_view const& v, bool is_certain) {
     constexpr auto lowest_usual = std::uint64_t{1} << 46;
     auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(v.data()));
