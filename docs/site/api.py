@@ -14,6 +14,7 @@ LAYERS = {
     "space": "memory spaces, buffers and copies",
     "exchange": "the protocol: the decision to share, copy or refuse, and the ordering of streams",
     "column": "columns of data frames, in Arrow's layouts",
+    "lease": "tensors whose device memory makes room, and tensors that are copied when written",
     "wire": "descriptors of memory that is shared between processes",
     "arrow": "import and export through Arrow's C interfaces",
     "ipc": "tensors and columns shared between processes",

@@ -27,6 +27,7 @@
 #include <ferry/arrow/detail/to_stream.ipp>
 #include <ferry/column/detail/concat.ipp>
 #include <ferry/column/detail/to.ipp>
+#include <ferry/lease/detail/spill_core.ipp>
 #if FERRY_HAS_IPC
 #include <ferry/ipc/detail/attach.ipp>
 #include <ferry/ipc/detail/attach_column.ipp>

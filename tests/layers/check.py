@@ -11,7 +11,7 @@ import tempfile
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
 # A header includes only its own folder and the folders before it. Back ends come last and never include each other.
-CORE = ["abi", "base", "tensor", "space", "exchange", "column", "wire", "arrow", "ipc", "adapters", "conformance"]
+CORE = ["abi", "base", "tensor", "space", "exchange", "column", "lease", "wire", "arrow", "ipc", "adapters", "conformance"]
 BACK_ENDS = ["cuda", "python"]
 # Headers beside the folders: what they may include.
 BOTTOM = {"version.hpp", "config.hpp", "fwd.hpp"}
@@ -20,6 +20,7 @@ UMBRELLAS = {
     "cuda.hpp": [*CORE, "cuda"],
     "python.hpp": [*CORE, "python"],
     "column.hpp": CORE[: CORE.index("column") + 1],
+    "lease.hpp": CORE[: CORE.index("lease") + 1],
     "arrow.hpp": CORE[: CORE.index("arrow") + 1],
     "ipc.hpp": CORE[: CORE.index("ipc") + 1],
     "conformance.hpp": CORE,
@@ -66,6 +67,7 @@ REASONS = {
     "ipc/detail/open_group.hpp": "one call, whose ways to open a memory exclude each other",
     "ipc/detail/segment.hpp": "one object, whose functions depend on its files",
     "ipc/registry.hpp": "the owner of a registry and its readers share the format",
+    "lease/detail/spill_core.ipp": "one object, whose functions share its lock",
     "python/detail/published.hpp": "their cache differs between builds of CPython with and without the GIL",
     "python/import.hpp": "the imports through the exchange table, __dlpack__ and another protocol, and their order",
     "tensor/typed_view.hpp": "one class",

@@ -30,6 +30,7 @@
 #include <ferry/conformance.hpp>
 #include <ferry/ferry.hpp>
 #include <ferry/ipc.hpp>
+#include <ferry/lease.hpp>
 #ifdef FERRY_TEST_CUDA
 #include <ferry/cuda.hpp>
 #endif

@@ -254,30 +254,50 @@ class sim_system {
     class mark_of_queue {
        public:
         mark_of_queue() = default;
-        mark_of_queue(sim_system& sim, sim_gate reached) : sim_{&sim}, reached_{std::move(reached)} {}
+        mark_of_queue(sim_system& sim, sim_gate reached, sim_clock at)
+            : sim_{&sim}, reached_{std::move(reached)}, at_{std::move(at)} {}
         mark_of_queue(mark_of_queue&& other) noexcept
-            : sim_{std::exchange(other.sim_, nullptr)}, reached_{other.reached_} {}
+            : sim_{std::exchange(other.sim_, nullptr)}, reached_{other.reached_}, at_{std::move(other.at_)} {}
         mark_of_queue& operator=(mark_of_queue&& other) noexcept {
             std::swap(sim_, other.sim_);
             std::swap(reached_, other.reached_);
+            std::swap(at_, other.at_);
             return *this;
         }
         ~mark_of_queue() {
-            if (sim_ == nullptr || reached_.is_open()) return;
-            ++sim_->host_waits_;
-            reached_.pass();
-            --sim_->host_waits_;
+            if (sim_ == nullptr) return;
+            if (!reached_.is_open()) {
+                ++sim_->host_waits_;
+                reached_.pass();
+                --sim_->host_waits_;
+            }
+            std::lock_guard const lock{sim_->mutex_};
+            sim_->host_.merge(at_);
         }
+        void order_before(ferry::stream_token on) {
+            sim_->called(verb::order);
+            auto& later = sim_->find(on);
+            later.push([reached = reached_] { reached.pass(); });
+            std::lock_guard const lock{sim_->mutex_};
+            later.seen.merge(at_);
+        }
+        [[nodiscard]] bool is_done() const { return sim_ == nullptr || reached_.is_open(); }
+        void discard() noexcept { sim_ = nullptr; }
 
        private:
         sim_system* sim_ = nullptr;
         sim_gate reached_{};
+        sim_clock at_{};
     };
     [[nodiscard]] mark_of_queue mark(ferry::stream_token on) {
         called(verb::mark);
         sim_gate const reached;
-        find(on).push([reached] { reached.open(); });
-        return {*this, reached};
+        auto& stream = find(on);
+        stream.push([reached] { reached.open(); });
+        std::lock_guard const lock{mutex_};
+        sim_clock at;
+        at.merge(stream);
+        return {*this, reached, std::move(at)};
     }
     void wait(ferry::stream_token on) {
         auto& stream = find(on);

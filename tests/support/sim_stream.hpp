@@ -78,6 +78,10 @@ class sim_clock {
     }
     /// Adds the work that is queued on `stream` now.
     void merge(sim_stream const& stream);
+    /// Adds the work of another clock.
+    void merge(sim_clock const& other) {
+        for (auto const& [stream, at] : other.known_) known_[stream] = std::max(known_[stream], at);
+    }
 
    private:
     std::map<sim_stream const*, std::uint64_t, std::less<>,
@@ -158,7 +162,7 @@ class sim_stream {
 };
 
 inline void sim_clock::merge(sim_stream const& stream) {
-    for (auto const& [other, at] : stream.seen.known_) known_[other] = std::max(known_[other], at);
+    merge(stream.seen);
     known_[&stream] = std::max(known_[&stream], stream.count());
 }
 

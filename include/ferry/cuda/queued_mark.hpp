@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/detail/events/idle_events.hpp>
 #include <ferry/cuda/detail/events/thread_event.hpp>
@@ -47,6 +48,31 @@ class queued_mark {
         if (event_.e == nullptr || is_reset()) return;
         detail::wait_to_release(event_.e);  // does not depend on the current device
         detail::idle_events::all().put({&event_, 1});
+    }
+
+    /// Makes later work on a stream wait for the work of this mark. Does not block.
+    ///
+    /// \param on  CUDA stream
+    /// \throws error  errc::stream, capturing; errors of CUDA
+    void order_before(stream_token on) const {
+        if (event_.e == nullptr) return;
+        detail::require_stream(on, "ferry::cuda::queued_mark");
+        detail::on_device_of(on, [&](cudaStream_t s) {
+            detail::require_no_capture(s, "ferry::cuda::queued_mark");
+            check(cudaStreamWaitEvent(s, event_.e, 0), "cudaStreamWaitEvent");
+        });
+    }
+    /// Returns whether the work of this mark has completed, or will not run. Does not block.
+    [[nodiscard]] bool is_done() const noexcept {
+        if (event_.e == nullptr) return true;
+        cudaError_t const asked = cudaEventQuery(event_.e);
+        detail::ignore(asked);
+        return asked != cudaErrorNotReady;
+    }
+    /// Makes this mark represent no work. Does not block.
+    void discard() noexcept {
+        if (event_.e != nullptr) detail::idle_events::all().put({&event_, 1});
+        event_ = {};
     }
 
    private:

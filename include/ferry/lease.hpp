@@ -1,0 +1,7 @@
+// ferry: umbrella header for leases: tensors that make room, and tensors that are copied when written.
+#pragma once
+
+#include <ferry/lease/options.hpp>
+#include <ferry/lease/retrying_space.hpp>
+#include <ferry/lease/spill_manager.hpp>
+#include <ferry/lease/spillable.hpp>

@@ -1,0 +1,164 @@
+// ferry: the allocations of a spill_manager, and how they move between a device and the host.
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/base/result.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
+#include <ferry/lease/detail/lease_state.hpp>
+#include <ferry/lease/detail/marks.hpp>
+#include <ferry/lease/options.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>  // handles and leases share the core
+#include <mutex>   // deleters run on any thread
+#include <new>
+#include <source_location>
+#include <string>  // the table of leases
+#include <utility>
+#include <vector>  // extents and strides
+
+namespace FERRY_NAMESPACE::detail {
+
+/// Identifies the calling thread.
+[[nodiscard]] inline void const* this_thread() noexcept {
+    static thread_local char const place = 0;
+    return &place;
+}
+
+/// A node of a list that does not allocate.
+struct lease_link {
+    lease_link *previous = this, *next = this;
+
+    void unlink() noexcept {
+        previous->next = next;
+        next->previous = previous;
+        previous = next = this;
+    }
+    void append(lease_link& node) noexcept {
+        node.unlink();
+        node.previous = previous;
+        node.next = this;
+        previous->next = &node;
+        previous = &node;
+    }
+};
+
+/// One allocation. The lock of the core guards it; while it moves, the caller that moves it owns the memory.
+struct allocation : lease_link {
+    lease_state state;
+    std::size_t bytes = 0;
+    std::uint64_t below = 0;  ///< bytes from the lowest address to the first element
+    std::byte* base = nullptr;
+    managed_tensor original{};  ///< the memory until it is spilled first
+    any_owner memory{}, host{};
+    device host_device = cpu;
+    lease_marks marks{};
+    data_type type{};
+    flags bits{};
+    bool has_strides = false;
+    std::vector<std::int64_t> dims{};  ///< extents, then strides
+    std::source_location where{};      ///< of the oldest live lease
+
+    [[nodiscard]] tensor_view view(device d, flags more) const noexcept {
+        auto const rank = static_cast<int>(has_strides ? dims.size() / 2 : dims.size());
+        shape_view const shape{dims.data(), rank};
+        strides_view const strides = has_strides ? strides_view{dims.data() + rank, rank} : strides_view{};
+        return {static_cast<void*>(base != nullptr ? base + below : nullptr), type, shape, strides, d, bits | more};
+    }
+};
+
+/// Streams of a lease, and whether it writes.
+struct lease_use {
+    stream_token on;
+    bool writes = false;
+    void const* thread = nullptr;  ///< of `on`, which may be a per-thread default stream
+    std::vector<stream_token> others{};
+};
+
+/// The back end, the spaces and the allocations of a spill_manager, which its handles and leases share. Thread-safe;
+/// the lock is not held during an allocation, a copy, a wait or a call of the back end.
+class spill_core {
+   public:
+    template <back_end B, memory_space S>
+    spill_core(B& b, S space, spill_options const& options) : options_{options}, device_{space.device()} {
+        using destination = held_mark<allocating_from<S, B>>;
+        if (!destination_.store(destination{allocating_from<S, B>{std::move(space), b}})) throw std::bad_alloc{};
+        on_device_ = back_end_ref{*static_cast<allocating_from<S, B>*>(destination_.data())};
+        back_end_ = back_end_ref{b};
+        back_end_object_ = const_cast<void*>(static_cast<void const*>(&b));
+        marks_ = &marks_of<B>::table;
+    }
+    spill_core(spill_core const&) = delete;
+    spill_core& operator=(spill_core const&) = delete;
+    FERRY_INLINE ~spill_core();
+
+    [[nodiscard]] ferry::device device() const noexcept { return device_; }
+    [[nodiscard]] back_end_ref back_end() const noexcept { return back_end_; }
+
+    /// Takes over a tensor that is ready on `on`. Unchanged on failure; null is then returned.
+    [[nodiscard]] FERRY_INLINE result<allocation*> adopt(managed_tensor& tensor, stream_token on, std::size_t reserved,
+                                                         record to);
+    /// Allocates memory like that of `a`, and copies it there on `on`. The caller has a lease of `a`.
+    [[nodiscard]] FERRY_INLINE result<allocation*> duplicate(allocation const& a, stream_token on);
+    [[nodiscard]] FERRY_INLINE result<> begin(allocation& a, stream_token on, bool writes, record to);
+    FERRY_INLINE void end(allocation& a, lease_use const& use) noexcept;
+    FERRY_INLINE void hold(allocation& a) noexcept;
+    FERRY_INLINE void drop(allocation& a) noexcept;
+    /// Returns whether one handle and no lease for reading refers to an allocation, or whether a lease writes it.
+    [[nodiscard]] FERRY_INLINE bool is_alone(allocation const& a) const noexcept;
+    [[nodiscard]] FERRY_INLINE bool is_written(allocation const& a) const noexcept;
+
+    [[nodiscard]] FERRY_INLINE result<> reserve(std::size_t bytes);
+    FERRY_INLINE void unreserve(std::size_t bytes) noexcept;
+    FERRY_INLINE std::size_t free_up(std::size_t bytes) noexcept;
+    /// Waits for memory that another thread frees, or frees some of at least `bytes` bytes. Returns false if there is
+    /// none. `seen`: the result of `freed` before the allocation failed.
+    [[nodiscard]] FERRY_INLINE bool make_room(std::size_t bytes, std::uint64_t seen) noexcept;
+    [[nodiscard]] FERRY_INLINE std::uint64_t freed() const noexcept;
+    [[nodiscard]] FERRY_INLINE spill_statistics statistics() const noexcept;
+    [[nodiscard]] FERRY_INLINE std::string live_leases() const;
+    /// Ends all use of the back end.
+    FERRY_INLINE void close() noexcept;
+
+   private:
+    using lock = std::unique_lock<std::mutex>;
+
+    FERRY_INLINE void release_if_dropped(allocation& a, lock& held) noexcept;
+    FERRY_INLINE void settle(allocation& a) noexcept;
+    FERRY_INLINE void collect(lock& held) noexcept;
+    FERRY_INLINE std::size_t destroy(allocation& a, lock& held) noexcept;
+    FERRY_INLINE std::size_t free_one(lock& held, result<>& failure) noexcept;
+    [[nodiscard]] FERRY_INLINE result<any_owner> allocate(std::size_t bytes, stream_token on);
+    [[nodiscard]] FERRY_INLINE result<> spill(allocation& a, any_owner& host, ferry::device& where) noexcept;
+    [[nodiscard]] FERRY_INLINE result<> bring_back(allocation& a, any_owner& memory);
+    [[nodiscard]] FERRY_INLINE result<> copy(void* dst, ferry::device to, void const* src, ferry::device from,
+                                             std::size_t bytes, stream_token on, bool waits);
+
+    spill_options options_;
+    ferry::device device_;
+    back_end_ref back_end_, on_device_;
+    void* back_end_object_ = nullptr;
+    mark_operations const* marks_ = nullptr;
+    any_owner destination_;
+    std::mutex mutable mutex_;
+    std::condition_variable changed_;
+    lease_link idle_, leased_, dropped_, quarantined_;  // idle: least recently used first
+    std::size_t resident_ = 0, reserved_ = 0, pinned_ = 0;
+    int moving_ = 0, calls_ = 0;  // allocations being freed or spilled; other calls of the back end in progress
+    bool is_closed_ = false;
+    spill_statistics totals_{};
+};
+
+}  // namespace FERRY_NAMESPACE::detail
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/lease/detail/spill_core.ipp>
+#endif

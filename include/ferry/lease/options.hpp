@@ -1,0 +1,39 @@
+// ferry: the options and the statistics of a spill_manager.
+#pragma once
+
+#include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace FERRY_NAMESPACE {
+
+/// Options of a spill_manager. The order of the members is stable, so that designated initialisers remain valid.
+struct spill_options {
+    /// Maximum number of bytes of device memory that its tensors and reservations occupy; at least 1.
+    std::size_t limit = std::numeric_limits<std::size_t>::max();
+    /// Maximum number of bytes of pinned memory for spilled tensors; the others go to pageable memory. 0: none.
+    std::size_t most_pinned = 0;
+    /// Stream of the memory space, on which tensors are copied: required if the space allocates in stream order. None:
+    /// the back end selects a stream.
+    stream_token stream{};
+    /// Whether the manager records where its live leases began, for `spill_manager::live_leases`.
+    bool records_places = false;
+};
+
+/// Totals of a spill_manager since its construction, unless stated otherwise.
+struct spill_statistics {
+    std::uint64_t spills = 0;          ///< number of allocations copied to the host
+    std::uint64_t spilled_bytes = 0;   ///< bytes copied to the host
+    std::uint64_t returns = 0;         ///< number of allocations copied back
+    std::uint64_t returned_bytes = 0;  ///< bytes copied back
+    std::uint64_t failed_spills = 0;   ///< number of spills that failed; the tensors stayed on the device
+    std::uint64_t freed_bytes = 0;     ///< bytes of device memory freed by spills and dropped tensors
+    std::uint64_t resident_bytes = 0;  ///< bytes on the device now
+    std::uint64_t leased_bytes = 0;    ///< bytes on the device now that leases use
+    std::uint64_t quarantined = 0;     ///< number of allocations in use by unknown work, kept until the manager ends
+};
+
+}  // namespace FERRY_NAMESPACE
