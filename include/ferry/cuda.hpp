@@ -13,7 +13,7 @@
 #include <ferry/cuda/memory.hpp>
 #include <ferry/cuda/order.hpp>
 #include <ferry/cuda/pending.hpp>
-#include <ferry/cuda/pinned_pool.hpp>
+#include <ferry/cuda/recycled.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/reaper.hpp>
 #include <ferry/cuda/space.hpp>

@@ -64,8 +64,7 @@ void refuses_all(BackEnd& b) {
          [&](auto& p) { refused(errc::device, p, to_host(ferry::already_ready), {"device"}); });
     INFO("a GPU that there is not");
     said(host, ferry::cpu, [&](auto& p) {
-        refused(errc::device, p, exchange({.device = no_such_gpu}, {}),
-                {"this process has no such device"});
+        refused(errc::device, p, exchange({.device = no_such_gpu}, {}), {"this process has no such device"});
     });
     INFO("host memory, and unmapped addresses, described as GPU memory");
     for (void* const p : {static_cast<void*>(host), reinterpret_cast<void*>(std::uintptr_t{0x7000'0000'1000})}) {
@@ -118,7 +117,7 @@ TEST_CASE("cuda R68: the plain back end refuses invalid requests with the cure, 
 TEST_CASE("cuda R68: the copier refuses invalid requests with the cure, and the tensor stays the caller's") {
     ferry::cuda::copier copier;
     refuses_all(copier);
-    CHECK(copier.slots().first == copier.slots().second);
+    CHECK(copier.pinned().first == copier.pinned().second);
 }
 
 TEST_CASE("cuda R68: copy_async and release_after refuse invalid requests, and the tensor stays the caller's") {
@@ -180,8 +179,7 @@ TEST_CASE("cuda R50: memory of a failed copy_async is freed in the order of its 
     p.on(2);
     refused(errc::foreign_pointer, p,
             [&](ferry::managed_tensor&& t) {
-                static_cast<void>(
-                    ferry::cuda::copy_async(std::move(t), gpu, copier, ferry::already_ready, s.token()));
+                static_cast<void>(ferry::cuda::copy_async(std::move(t), gpu, copier, ferry::already_ready, s.token()));
             },
             {"correct the device that the producer reports"});
     void* after = nullptr;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -175,14 +176,14 @@ TEST_CASE("copier: copies blocks of any size between all kinds of memory, popula
         }
     }
     CHECK(left_no_error());
-    auto const [all, free] = copier.slots();
+    auto const [all, free] = copier.pinned();
     CHECK(all == free);
-    CHECK(all * 4 * mib <= 64 * mib);
+    CHECK(all <= 64 * mib);
 }
 
-TEST_CASE("copier: lanes write every byte of pages that the caller populates, and none around them") {
+TEST_CASE("copier: a lane writes every byte of new pages, and none around them") {
     auto options = with_pack();
-    options.lanes = 1;  // one processor more makes pages
+    options.lanes = 1;
     options.slab_bytes = 8 * mib;
     cuda::copier copier{options};
     test_stream const s;
@@ -250,13 +251,36 @@ TEST_CASE("copier: a plan larger than a slab is copied completely") {
 
 TEST_CASE("copier: starts no thread and pins nothing before a copy needs it") {
     cuda::copier copier;
-    auto const source = filled(gpu, numbered(mib));
-    std::int64_t const n = mib;
-    bytes to(mib);
-    ferry::copy(flat(to.data(), n, ferry::cpu), flat(source.data(), n, gpu), copier);
-    CHECK(to == numbered(mib));
-    CHECK(copier.started_lanes() == 0);
-    CHECK(copier.slots().first == 0);
+    for (std::int64_t const n : {std::int64_t{1} << 18, std::int64_t{1} << 20}) {
+        CHECK(copier.started_lanes() == 0);
+        CHECK(copier.pinned().first == (n == 1 << 20 ? mib / 4 : 0));
+        auto const source = filled(gpu, numbered(static_cast<std::size_t>(n)));
+        bytes to(static_cast<std::size_t>(n));
+        ferry::copy(flat(to.data(), n, ferry::cpu), flat(source.data(), n, gpu), copier);
+        CHECK(to == numbered(static_cast<std::size_t>(n)));
+    }
+    CHECK(copier.started_lanes() > 0);
+}
+
+TEST_CASE("copier: the memory of released results is used again, up to a bound") {
+    for (std::size_t const bound : {std::size_t{0}, 3 * mib}) {
+        cuda::copier_options options;
+        options.most_host_kept = bound;
+        auto owner = std::make_optional<cuda::copier>(options);
+        void* first = nullptr;
+        {
+            auto const result = owner->allocate(ferry::cpu, 2 * mib, {});
+            first = result.data();
+        }
+        CHECK(owner->host_kept() == (bound == 0 ? 0 : 2 * mib));
+        auto outlives = std::make_optional(owner->allocate(ferry::cpu, 2 * mib, {}));
+        CHECK((bound == 0 || outlives->data() == first));
+        static_cast<void>(owner->allocate(ferry::cpu, 4 * mib, {}));
+        static_cast<void>(owner->allocate(ferry::cpu, 1000, {}));
+        CHECK(owner->host_kept() == 0);
+        owner.reset();
+        std::memset(outlives->data(), 1, outlives->size());
+    }
 }
 
 TEST_CASE("copier: many threads at once") {
@@ -283,7 +307,7 @@ TEST_CASE("copier: many threads at once") {
         });
     for (auto& t : threads) t.join();
     CHECK(wrong == 0);
-    CHECK(copier.slots().first == copier.slots().second);
+    CHECK(copier.pinned().first == copier.pinned().second);
 }
 
 TEST_CASE("copier: waits for its own stream and for no other") {
@@ -384,7 +408,7 @@ TEST_CASE("copier: after any call fails, one error is thrown, no slot is lost, a
             bool const failed = calls::has_failed();
             calls::fail_at(0);
             CHECK((failed || !threw));
-            CHECK(copier.slots().first == copier.slots().second);
+            CHECK(copier.pinned().first == copier.pinned().second);
             CHECK(left_no_error());
             CHECK_NOTHROW(copy());
             if (!failed) break;

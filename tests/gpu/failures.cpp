@@ -7,9 +7,9 @@
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/cuda/pack.hpp>
 #include <ferry/cuda/pending.hpp>
-#include <ferry/cuda/pinned_pool.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/reaper.hpp>
+#include <ferry/cuda/recycled.hpp>
 #include <ferry/cuda/thrust.hpp>
 #include <ferry/ipc.hpp>
 #include <gpu/calls.hpp>
@@ -61,10 +61,8 @@ struct things {
         auto const left = [](of made, of gone) {
             return std::int64_t{calls::count(made)} - calls::has_failed(made) - calls::count(gone);
         };
-        return {left(of::allocate, of::free),
-                static_cast<std::int64_t>(pool_bytes_used()),
-                left(of::create_event, of::destroy_event),
-                left(of::create_stream, of::destroy_stream),
+        return {left(of::allocate, of::free), static_cast<std::int64_t>(pool_bytes_used()),
+                left(of::create_event, of::destroy_event), left(of::create_stream, of::destroy_stream),
                 left(of::create_pool, of::destroy_pool)};
     }
 };
@@ -190,11 +188,10 @@ void fails_well(entry const& e, std::function<void()> const& settle) {
     std::fflush(stdout);
 }
 
-/// Two lanes and four slots of 1 MiB, so that starting and pinning is fast.
+/// Two lanes and little pinned memory, so that starting and pinning is fast.
 ferry::cuda::copier_options small_copier(bool packs = false) {
     ferry::cuda::copier_options o;
     o.lanes = 2;
-    o.slot_bytes = std::size_t{1} << 20;
     o.most_pinned = std::size_t{4} << 20;
     if (packs) o.pack = ferry::cuda::pack;
     return o;
@@ -298,7 +295,7 @@ TEST_CASE("cuda: after any call fails, everything is released exactly once") {
             ferry::cuda::copier copier{small_copier(packs)};
             auto const host = ferry::to_host(take(raw), copier, theirs.token());
             if (host.view().shape().size() == 1) CHECK(is_iota_on_host(host.view()));
-            CHECK(copier.slots().first == copier.slots().second);
+            CHECK(copier.pinned().first == copier.pinned().second);
         };
     };
     auto const to = [&](ferry::device where, bool packs = false) {
@@ -310,7 +307,7 @@ TEST_CASE("cuda: after any call fails, everything is released exactly once") {
                                                {.device = where, .copy = copy_policy::always, .stream = ours.token()},
                                                copier, ready_on));
             ours.finish();
-            CHECK(copier.slots().first == copier.slots().second);
+            CHECK(copier.pinned().first == copier.pinned().second);
         };
     };
     auto const to_other_gpu = [&](auto& back_end, DLManagedTensorVersioned* raw) {
@@ -322,7 +319,7 @@ TEST_CASE("cuda: after any call fails, everything is released exactly once") {
         return [&](DLManagedTensorVersioned*) {
             ferry::cuda::copier copier{small_copier(true)};
             ferry::copy(ferry::view_of(by_columns), ferry::view_of(from), copier, ours.token());
-            CHECK(copier.slots().first == copier.slots().second);
+            CHECK(copier.pinned().first == copier.pinned().second);
         };
     };
     auto const packs_by = [&](ferry::cuda::pack_function pack) {

@@ -121,7 +121,7 @@ TEST_CASE("copier: a copy in many slabs is complete, in both directions, for any
                 m = turned{where, m.shape[0], m.shape[1]};
             }
             CHECK(calls_of_pack > 6);
-            CHECK(copier.slots().first == copier.slots().second);
+            CHECK(copier.pinned().first == copier.pinned().second);
             CHECK(left_no_error());
         }
 }
@@ -346,7 +346,7 @@ TEST_CASE("copier: after any call of a copy in slabs fails, no work of it is pen
                 for (std::size_t i = 0; i < after.size(); ++i)
                     is_left_alone = is_left_alone && std::memcmp(first + i, expected, sizeof expected) == 0;
                 CHECK((is_left_alone || !threw));
-                CHECK(copier.slots().first == copier.slots().second);
+                CHECK(copier.pinned().first == copier.pinned().second);
                 CHECK(left_no_error());
                 CHECK_NOTHROW(copy());
                 s.finish();

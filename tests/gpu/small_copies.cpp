@@ -38,17 +38,16 @@ bool counts_from(std::vector<float> const& values, std::int64_t begin) {
 TEST_CASE("copier: a small copy pins one buffer of its size class, and none where that is not allowed") {
     auto const source = make_array(gpu, ferry::already_ready, {mib / 4});
     cuda::copier_options options;
-    options.most_small = 0;
+    options.most_pinned = 0;
     cuda::copier copier, without{options};
-    CHECK(copier.small_pinned() == 0);
+    CHECK(copier.pinned().first == 0);
     for (int i = 0; i < 3; ++i) CHECK(counts_from(fetch(copier, source, 7, 1000), 7));
-    CHECK(copier.small_pinned() == 64 * kib);
+    CHECK(copier.pinned().first == 64 * kib);
     for (int i = 0; i < 3; ++i) CHECK(counts_from(fetch(copier, source, 0, mib / 4), 0));
-    CHECK(copier.small_pinned() == 64 * kib + mib);
-    CHECK(copier.slots().first == 0);
+    CHECK(copier.pinned().first == 64 * kib + mib);
     CHECK(counts_from(fetch(without, source, 0, 1000), 0));
     CHECK(counts_from(fetch(without, source, 0, mib / 4), 0));
-    CHECK(without.small_pinned() == 0);
+    CHECK(without.pinned().first == 0);
     CHECK(left_no_error());
 }
 
@@ -71,7 +70,7 @@ TEST_CASE("copier: small copies work on more threads than there are pinned buffe
         });
     for (auto& t : threads) t.join();
     CHECK(wrong == 0);
-    CHECK(copier.small_pinned() <= 4 * mib);
+    CHECK(copier.pinned().first <= 64 * mib);
 }
 
 TEST_CASE("copier: a small copy receives what a closed stream writes later (R48)") {
@@ -114,7 +113,7 @@ TEST_CASE("copier: after any call of a small copy fails, its buffer is free and 
         CHECK(failed == threw);
         CHECK(left_no_error());
         CHECK(counts_from(fetch(copier, source, 0, 1000, s.token()), 0));
-        CHECK(copier.small_pinned() == 64 * kib);
+        CHECK(copier.pinned().first == 64 * kib);
         if (!failed) break;
         ++failures;
     }

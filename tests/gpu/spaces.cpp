@@ -103,40 +103,48 @@ TEST_CASE("cuda: a pinned pool reuses memory, keeps a bounded amount, and is kep
     std::optional<ferry::cuda::pinned_pool> pool{std::in_place, std::size_t{64} << 10};
     void* const first = pool->allocate(5000);
     pool->deallocate(first, 5000);
-    CHECK(pool->kept() == 8192);
-    CHECK(pool->allocate(8000) == first);
+    CHECK(pool->kept() == 5120);
+    CHECK(pool->allocate(5100) == first);
     CHECK(pool->kept() == 0);
     void* const large = pool->allocate(100000);
     pool->deallocate(large, 100000);
     CHECK(pool->kept() == 0);
-    pool->deallocate(first, 8000);
+    pool->deallocate(first, 5100);
     auto const other = *pool;
     pool.reset();
-    CHECK(other.kept() == 8192);
+    CHECK(other.kept() == 5120);
 }
 
-TEST_CASE("cuda: pinned blocks stay within their bound, make room for other sizes, and are waited for") {
-    ferry::cuda::detail::pinned_blocks blocks{8192, 8192};
-    auto const bytes = [&](std::size_t all, std::size_t unused) { return blocks.bytes() == std::pair{all, unused}; };
+TEST_CASE("cuda: a pool drops the memory that was released first, and all of it when it is closed") {
+    ferry::cuda::pinned_pool const pool{16384};
+    void* const blocks[] = {pool.allocate(4096), pool.allocate(8192), pool.allocate(8192), pool.allocate(20480)};
+    CHECK(pool.size() == 40960);
+    std::size_t const sizes[] = {4096, 8192, 8192, 20480};
+    for (int i = 0; i < 4; ++i) pool.deallocate(blocks[i], sizes[i]);
+    CHECK(pool.kept() == 16384);
+    CHECK(pool.size() == 16384);
+    CHECK(pool.allocate(8192) == blocks[2]);
+    pool.close();
+    CHECK(pool.kept() == 0);
+    pool.deallocate(blocks[2], 8192);
+    CHECK(pool.size() == 0);
+}
+
+TEST_CASE("cuda: lent memory stays within the bound of its pool, and is smaller or none when it is short") {
+    ferry::cuda::pinned_pool const pool{12288};
     {
-        auto const first = blocks.try_take(4096), second = blocks.take(4096);
-        CHECK(first != nullptr);
-        CHECK(blocks.try_take(4096) == nullptr);
-        CHECK(blocks.try_take(16384) == nullptr);
-        CHECK(bytes(8192, 0));
+        auto const first = pool.lend(8000, 4096), second = pool.lend(8192, 4096);
+        CHECK(first.get_deleter().size == 8192);
+        CHECK(second.get_deleter().size == 4096);
+        CHECK(pool.lend(4096, 4096) == nullptr);
+        CHECK(pool.lend(~std::size_t{0} / 4, ~std::size_t{0} / 8) == nullptr);
+        CHECK(pool.size() == 12288);
+        CHECK(pool.kept() == 0);
     }
-    CHECK(bytes(8192, 8192));
-    CHECK(blocks.try_take(16384) == nullptr);
-    CHECK(bytes(8192, 8192));
-    auto large = blocks.take(8192);
-    CHECK(bytes(8192, 0));
-    auto* const p = large.get();
-    bool is_same = false;
-    std::thread other{[&] { is_same = blocks.take(8192).get() == p; }};
-    large.reset();
-    other.join();
-    CHECK(is_same);
-    CHECK(bytes(8192, 8192));
+    CHECK(pool.kept() == 12288);
+    CHECK(pool.lend(100, 100).get_deleter().size == 4096);
+    CHECK(pool.lend(5000, 5000).get_deleter().size == 8192);
+    CHECK(pool.size() == 12288);
 }
 
 TEST_CASE("cuda: a std::pmr vector in pinned memory is copied from and to, and destroyed on any thread") {

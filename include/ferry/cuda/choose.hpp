@@ -15,8 +15,8 @@ enum class copy_method : std::uint8_t {
     nothing,   ///< no bytes to copy
     host,      ///< both sides have type cpu; the calling thread copies
     plain,     ///< one cudaMemcpyAsync on the stream; cudaMemcpyPeerAsync between GPUs
-    bounced,   ///< one copy into a pinned bounce buffer; the calling thread waits, then copies the data out of it
-    staged,    ///< host threads (lanes) copy chunks through pinned slots; complete when the call returns
+    bounced,   ///< one copy into pinned memory; the calling thread waits, then copies the data out of it
+    staged,    ///< chunks through pinned slots, which lanes help to copy; complete when the call returns
     pitched,   ///< one pitched copy, such as cudaMemcpy2DAsync, for each index of the outer loops
     batch,     ///< all pieces in one cudaMemcpyBatchAsync
     kernel,    ///< one kernel on a device that can access both sides
@@ -29,7 +29,6 @@ enum class copy_method : std::uint8_t {
 struct copy_facts {
     device to, from;         ///< device of the destination and of the source
     int lanes = 8;           ///< number of lanes of the copier
-    int processors = 16;     ///< number of processors of the host
     bool is_here = true;     ///< all GPU memory of the copy is on the stream's device
     bool can_pack = false;   ///< pack kernels are available and can access all device memory involved
     bool is_fresh = false;   ///< the destination's pages have not been written yet
@@ -39,59 +38,36 @@ struct copy_facts {
 
 /// Parameters of a staged transfer.
 struct staging {
-    int lanes;           ///< number of host threads, each with its own stream
-    int slots;           ///< maximum number of chunks that a lane has in flight
-    std::size_t chunk;   ///< size of a chunk in bytes
-    bool non_temporal;   ///< whether the host copies with non-temporal stores
-    /// Number of parts into which each of the last `lanes` chunks is divided, because the host copies of these chunks
-    /// do not overlap a transfer.
-    int taper = 1;
-    /// Whether the thread that waits for the lanes populates destination pages ahead of them, because a page fault
-    /// takes longer than filling the page (docs/cuda.md, "Measurements").
-    bool populate_ahead = false;
+    int lanes;          ///< host threads that help the calling thread
+    std::size_t chunk;  ///< size of a copy between a slot and the device, in bytes
+    std::size_t piece;  ///< part of a chunk that one thread copies at once, in bytes
+    bool non_temporal;  ///< whether the host copies with non-temporal stores
+    /// Whether the calling thread also copies. Not when a piece takes so long that the lanes would wait for chunks.
+    bool caller_copies = true;
 };
 
 namespace detail {
 
 inline constexpr std::size_t kib = 1024, mib = kib * kib;
 
-/// Up to this size, a copy through a pinned bounce buffer is faster than cudaMemcpyAsync to pageable memory
-/// (docs/cuda.md, "Measurements"). For larger copies, the driver's pipelined copy is faster.
-inline constexpr std::size_t bounced_to = mib;
-/// Size of the bounce buffers of the smallest copies, which need not pin a larger one.
-inline constexpr std::size_t small_bounce = 64 * kib;
-/// From this size, a staged transfer is faster than cudaMemcpyAsync, in which a single driver thread copies the data.
-inline constexpr std::size_t staged_from = 4 * mib;
-/// From this size, a staged transfer to unpopulated destination pages is faster, because the page faults take the
-/// driver's single thread longer than the copy itself.
-inline constexpr std::size_t staged_fresh_from = 2 * mib;
-/// Sizes from which larger chunks, and more of them in flight, are faster. Large transfers are slower with chunks of
-/// 4 MiB or 512 KiB, and with only 2 chunks in flight in each lane.
-inline constexpr std::size_t medium_from = 16 * mib, large_from = 64 * mib;
-inline constexpr staging small_touched{4, 4, 512 * kib, true};
-inline constexpr staging medium_touched{8, 4, mib, true};
-/// The last chunks are divided, because copying them out of the slots overlaps no transfer.
-inline constexpr staging large_touched{8, 4, 2 * mib, true, 4};
-/// Unpopulated destination: the operating system has just zeroed each page in the cache, so cached stores are faster.
-inline constexpr staging small_fresh{8, 2, 512 * kib, false};
-inline constexpr staging large_fresh{64, 2, 2 * mib, false};
-inline constexpr std::size_t large_upload_from = 128 * mib;
-inline constexpr staging small_upload{4, 4, 512 * kib, true};
-inline constexpr staging large_upload{8, 2, 2 * mib, true};
-/// Minimum number of chunks for each lane. With less work, fewer lanes are used, because waking another lane would take
-/// longer than it saves.
-inline constexpr std::size_t pieces_per_lane = 2;
+/// From this size, other threads share the copy between pinned and pageable memory. For smaller copies, waking them
+/// takes longer than it saves.
+inline constexpr std::size_t staged_from = 512 * kib;
+/// Sizes from which larger chunks, and for copies to a device cached stores, are faster.
+inline constexpr std::size_t large_from = 16 * mib, cached_upload_from = 64 * mib, huge_pages_from = 32 * mib;
+/// Minimum size of the pinned memory of a staged transfer.
+inline constexpr std::size_t least_staged = 256 * kib;
+/// From this size, the host examines where the memory is, and whether its pages are populated.
+inline constexpr std::size_t examined_from = 2 * mib;
 
 /// Maximum number of pitched copies. Each call has a fixed cost, so for more calls the other methods are faster.
 inline constexpr std::int64_t most_pitched_calls = 32;
 /// Maximum number of pieces in a batch, which costs the driver an operation for each piece.
 inline constexpr std::int64_t most_batch_pieces = 100'000;
 inline constexpr std::int64_t smallest_batch_piece = 256;
-/// Default size of a slab in bytes. Strided copies that are larger are processed in slabs, with two buffers.
-inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
-/// Maximum size of a slab that the copy engine transfers. The engine does not pause between slabs, and with a smaller
-/// first slab the transfer starts earlier. Lanes synchronise after each slab, so they use larger slabs.
-inline constexpr std::size_t queued_slab = 16 * mib;
+/// Default size of a slab in bytes. Strided copies that are larger are processed in slabs, with two buffers. With a
+/// smaller first slab the transfer starts earlier.
+inline constexpr std::size_t slab = 16 * mib, most_slab = std::size_t{1} << 40;
 /// Granularity with which the driver's memory pools allocate device memory and release memory above their threshold.
 inline constexpr std::size_t pool_step = 32 * mib;
 
@@ -134,9 +110,8 @@ inline constexpr std::size_t pool_step = 32 * mib;
     bool const down = is_device(f.from) && f.to.type == device_type::cpu,
                up = f.from.type == device_type::cpu && is_device(f.to);
     if ((!down && !up) || f.lanes < 1) return copy_method::plain;
-    if (down && bytes <= bounced_to) return copy_method::bounced;
-    if (down && f.is_fresh) return bytes < staged_fresh_from ? copy_method::plain : copy_method::staged;
-    return bytes < staged_from ? copy_method::plain : copy_method::staged;
+    if (bytes >= staged_from) return copy_method::staged;
+    return down ? copy_method::bounced : copy_method::plain;
 }
 
 /// Selects the parameters of a staged transfer.
@@ -147,15 +122,16 @@ inline constexpr std::size_t pool_step = 32 * mib;
 [[nodiscard]] constexpr staging choose_staging(std::size_t bytes, copy_facts const& f) noexcept {
     using namespace detail;
     bool const up = f.from.type == device_type::cpu;
-    staging s = up                    ? (bytes < 16 * mib ? small_upload : large_upload)
-                : f.is_fresh          ? (bytes < 32 * mib ? small_fresh : large_fresh)
-                : bytes < medium_from ? small_touched
-                : bytes < large_from  ? medium_touched
-                                      : large_touched;
-    if (up && bytes < large_upload_from) s.chunk = small_upload.chunk;
+    // Small pieces, because the calling thread passes chunks on between the pieces that it copies.
+    staging s = bytes < large_from ? staging{8, 512 * kib, up ? 32 * kib : 16 * kib, true}
+                                   : staging{8, 2 * mib, 64 * kib, true};
+    // The slots stay in the cache until the device reads them.
+    if (up && bytes >= cached_upload_from) s.non_temporal = false;
+    // The operating system has just zeroed each page in the cache, so cached stores are faster. Each thread populates
+    // the huge pages that it fills, which limits the rate, so more threads are faster.
+    if (!up && f.is_fresh) s.non_temporal = false;
+    if (!up && f.is_fresh && bytes >= huge_pages_from) s.lanes = f.lanes, s.caller_copies = false, s.piece = s.chunk;
     if (s.lanes > f.lanes) s.lanes = f.lanes;
-    while (s.lanes > 1 && bytes < s.chunk * pieces_per_lane * static_cast<std::size_t>(s.lanes)) --s.lanes;
-    s.populate_ahead = !up && f.is_fresh && s.lanes < f.processors;
     return s;
 }
 
@@ -187,9 +163,9 @@ inline constexpr std::size_t pool_step = 32 * mib;
         // Wide rows are copied as fast as a contiguous block, and the copy engine writes pinned memory directly. Short
         // rows are slow, because the engine processes them one by one, and pageable memory is slow, because a single
         // thread of the driver writes it. In both cases, the device packs or unpacks, unless the rows are wide and the
-        // copy is smaller than staged_from.
+        // copy is small.
         bool const wide = few && p.unit >= 4096;
-        bool const small = p.total_bytes < static_cast<std::int64_t>(staged_from);
+        bool const small = p.total_bytes < static_cast<std::int64_t>(4 * mib);
         if (from_device && f.dense_dst && can_rearrange && !(wide && (!pageable || small))) return copy_method::packed;
         if (to_device && f.dense_src && can_rearrange && !(wide && (!pageable || small))) return copy_method::unpacked;
     }

@@ -5,25 +5,25 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/cuda/batch.hpp>
+#include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/choose.hpp>
 #include <ferry/cuda/copier_memory.hpp>
-#include <ferry/cuda/detail/capture.hpp>
-#include <ferry/cuda/detail/copies/lanes.hpp>
-#include <ferry/cuda/detail/copies/pieces.hpp>
-#include <ferry/cuda/detail/copies/slab_pipeline.hpp>
-#include <ferry/cuda/detail/copies/strided.hpp>
-#include <ferry/cuda/detail/copies/transfer.hpp>
-#include <ferry/cuda/detail/events/drain.hpp>
-#include <ferry/cuda/detail/memory/pinned_blocks.hpp>
-#include <ferry/cuda/detail/memory/temporary.hpp>
-#include <ferry/cuda/detail/peers.hpp>
 #include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/detail/events/drain.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/facts.hpp>
+#include <ferry/cuda/detail/copies/lanes.hpp>
 #include <ferry/cuda/order.hpp>
+#include <ferry/cuda/detail/peers.hpp>
+#include <ferry/cuda/detail/copies/pieces.hpp>
 #include <ferry/cuda/pool.hpp>
+#include <ferry/cuda/detail/copies/slab_pipeline.hpp>
+#include <ferry/cuda/detail/copies/staged.hpp>
 #include <ferry/cuda/stream.hpp>
+#include <ferry/cuda/detail/copies/strided.hpp>
 #include <ferry/cuda/system.hpp>
+#include <ferry/cuda/detail/memory/temporary.hpp>
+#include <ferry/cuda/detail/copies/transfer.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/host_copy.hpp>
 
@@ -44,18 +44,18 @@ using pack_function = void (*)(copy_plan const&, void* dst, void const* src, str
 
 /// Resources of a copier. The order of the members is stable, so that designated initialisers remain valid.
 struct copier_options {
-    int lanes = 0;                                    ///< host threads; 0 or less: one for each processor, at most 8
-    std::size_t slot_bytes = std::size_t{4} << 20;    ///< size of a pinned slot, at least 4 KiB; no chunk is larger
-    std::size_t most_pinned = std::size_t{64} << 20;  ///< maximum number of bytes in slots; one slot is always allowed
-    std::size_t most_kept = std::size_t{64} << 20;    ///< maximum number of bytes of pinned memory kept for reuse
-    pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
-    /// Maximum total size of the pinned bounce buffers for small copies, in bytes. Below 2 MiB, none are used.
-    std::size_t most_small = std::size_t{4} << 20;
+    int lanes = 0;  ///< host threads; 0 or less: one for each processor, at most 12
+    std::size_t most_pinned = std::size_t{64}
+                              << 20;                ///< maximum number of bytes of pinned memory that copies go through
+    std::size_t most_kept = std::size_t{64} << 20;  ///< maximum number of bytes of pinned memory kept for reuse
+    pack_function pack = nullptr;                   ///< kernels for strided copies; null: none
     /// Maximum size of a slab in bytes, at least 4 KiB. A slab is the part of a strided copy that the device packs or
     /// unpacks at once. It holds at least one row or element; a copy of sub-byte elements is always one slab. A copy
     /// uses up to two slabs of device memory. On each device, up to twice `slab_bytes` of this memory, or up to 32 MiB
     /// if that is more, stays allocated for later copies.
     std::size_t slab_bytes = detail::slab;
+    /// Maximum number of bytes of host memory of released results that are kept for later results.
+    std::size_t most_host_kept = std::size_t{1} << 30;
 };
 
 /// A back end (`ferry::back_end`) that owns lanes, which are host threads with their own streams, and pinned slots.
@@ -70,15 +70,16 @@ class copier {
     /// \param options  resources of the copier
     explicit copier(copier_options const& options = {})
         : pack_{options.pack},
-          processors_{static_cast<int>(std::thread::hardware_concurrency())},
-          lanes_{options.lanes > 0 ? options.lanes : std::clamp(processors_, 1, 8)},
-          slot_bytes_{std::max(options.slot_bytes, std::size_t{4096})},
+          lanes_{options.lanes > 0 ? options.lanes
+                                   : std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 12)},
           slab_bytes_{static_cast<std::int64_t>(std::clamp(options.slab_bytes, std::size_t{4096}, detail::most_slab))},
-          team_{lanes_, slot_bytes_, options.most_pinned},
+          team_{lanes_},
+          staging_{options.most_pinned},
           pinned_{options.most_kept},
-          small_{options.most_small, options.most_small < 2 * detail::bounced_to ? 0 : options.most_small} {}
+          host_{options.most_host_kept, detail::staged_from} {}
     copier(copier const&) = delete;
     copier& operator=(copier const&) = delete;
+    ~copier() { host_.close(); }
 
     /// Returns whether the back end can copy from and to memory of a device.
     ///
@@ -98,7 +99,7 @@ class copier {
     /// \throws error           errc::out_of_memory, device, stream, capturing; errors of CUDA
     /// \throws std::bad_alloc  when host memory cannot be allocated
     [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
-        return {d, bytes, on, pinned_};
+        return {d, bytes, on, pinned_, host_};
     }
 
     /// Copies the elements that a plan describes; an operation of the concept `back_end`.
@@ -130,13 +131,13 @@ class copier {
         t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
         device_guard const current{t.device_id};
         detail::require_participating_stream(t.device_id, to, from, "ferry::cuda::copier");
-        detail::relaxed_capture_mode const relaxed{detail::driver()};             // before a stream is created
+        detail::relaxed_capture_mode const relaxed{detail::driver()};  // before a stream is created
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
         if (t.is_queued) detail::require_uncaptured_default(on, "ferry::cuda::copier");
         detail::require_memory_on(dst, to, "ferry::cuda::copier");
         detail::require_memory_on(src, from, "ferry::cuda::copier");
         // Pinned memory is often described as cpu (R38).
-        if (plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from)) {
+        if (plan.total_bytes >= static_cast<std::int64_t>(detail::examined_from)) {
             if (to.type == device_type::cpu) t.to = device_of_pointer(dst);
             if (from.type == device_type::cpu) t.from = device_of_pointer(src);
         }
@@ -174,10 +175,10 @@ class copier {
 
     /// Returns the number of lanes (host threads) that have been started.
     [[nodiscard]] int started_lanes() const { return team_.started(); }
-    /// Returns the number of pinned slots, and how many of them are free.
-    [[nodiscard]] std::pair<std::size_t, std::size_t> slots() const { return team_.slots(); }
-    /// Returns the total size of the pinned bounce buffers for small copies, in bytes.
-    [[nodiscard]] std::size_t small_pinned() const { return small_.bytes().first; }
+    /// Returns the size of the pinned memory that copies go through, and how much of it is not in use, in bytes.
+    [[nodiscard]] std::pair<std::size_t, std::size_t> pinned() const { return {staging_.size(), staging_.kept()}; }
+    /// Returns the size of the host memory that is kept for later results, in bytes.
+    [[nodiscard]] std::size_t host_kept() const { return host_.kept(); }
 
    private:
     /// One copy and its stream.
@@ -206,12 +207,11 @@ class copier {
         f.to = t.to;
         f.from = t.from;
         f.lanes = lanes_;
-        f.processors = processors_;
         f.is_here = is_here(t.to) && is_here(t.from);
         f.can_pack = pack_ != nullptr && reach_each_other;  // the stream belongs to one of the two devices
         f.dense_dst = detail::is_dense(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
         f.dense_src = detail::is_dense_source(plan);
-        if (t.to.type == device_type::cpu && plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from))
+        if (t.to.type == device_type::cpu && plan.total_bytes >= static_cast<std::int64_t>(detail::examined_from))
             f.is_fresh = detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset,
                                               static_cast<std::size_t>(plan.total_bytes));
         return f;
@@ -225,7 +225,7 @@ class copier {
             case copy_method::bounced:
             case copy_method::staged:
                 return copy_bytes(dst + plan.dst_offset, t.to, src + plan.src_offset, t.from,
-                             static_cast<std::size_t>(plan.unit), t);
+                                  static_cast<std::size_t>(plan.unit), t);
             case copy_method::batch: {
                 auto pieces = detail::pieces_of(plan, dst, src);
                 stream_token const on = t.is_queued ? t.on : stream_token{stream_ref{t.stream}};
@@ -254,13 +254,15 @@ class copier {
         auto const how = choose_bytes(n, facts);
         if (how == copy_method::bounced && bounce(dst, src, n, t)) return;
         if (how == copy_method::staged) {
-            if (t.is_queued || t.has_queued_work) finish(t);
             bool const down = to.type == device_type::cpu;
-            device const far = down ? from : to;
-            detail::staged_job job{};
-            prepare(job, dst, src, n, down, t);
-            if (far.type == device_type::cuda) job.device_id = far.id;
-            return team_.run(job);
+            if (!down && t.is_queued) finish(t);  // the host reads a source that earlier work may write
+            auto transfer = stage(n, down, t, t.stream);
+            if (transfer.is_ready()) {
+                transfer.send(static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), n);
+                transfer.finish();
+                t.has_queued_work = false;
+                return;
+            }
         }
         auto const way = to.type == device_type::cuda && from.type == device_type::cuda
                              ? detail::route{to.id != from.id, to.id, from.id}
@@ -270,25 +272,18 @@ class copier {
         t.has_queued_work = true;
     }
 
-    /// Fills in a job for the lanes.
-    void prepare(detail::staged_job& job, void* dst, void const* src, std::size_t n, bool to_host,
-                 task const& t) const noexcept {
+    /// Prepares a transfer through pinned slots.
+    [[nodiscard]] detail::staged stage(std::size_t n, bool to_host, task const& t, cudaStream_t s) {
         copy_facts facts = t.facts;
         facts.to = to_host ? cpu : device{device_type::cuda, t.device_id};
         facts.from = to_host ? device{device_type::cuda, t.device_id} : cpu;
-        job.dst = static_cast<std::byte*>(dst);
-        job.src = static_cast<std::byte const*>(src);
-        job.bytes = n;
-        job.to_host = to_host;
-        job.device_id = t.device_id;
-        job.cut = choose_staging(n, facts);
-        job.cut.chunk = std::min(job.cut.chunk, slot_bytes_);
+        return {team_, staging_, choose_staging(n, facts), n, to_host, t.device_id, s};
     }
 
     /// Copies through a pinned bounce buffer and waits for all work on the stream. Returns false when no buffer is
     /// free.
     [[nodiscard]] bool bounce(void* dst, void const* src, std::size_t n, task& t) {
-        auto const buffer = small_.try_take(n <= detail::small_bounce ? detail::small_bounce : detail::bounced_to);
+        auto const buffer = staging_.lend(std::max(n, std::size_t{64} << 10), n);
         if (buffer == nullptr) return false;
         detail::drain arrival{t.stream};  // before another copy takes the buffer
         check(cudaMemcpyAsync(buffer.get(), src, n, cudaMemcpyDefault, t.stream), "cudaMemcpyAsync");
@@ -318,13 +313,9 @@ class copier {
         copy_by_host(plan, dst, src, t);
     }
 
-    [[nodiscard]] std::int64_t max_slab_bytes(device near) const noexcept {
-        return near.type == device_type::cpu ? slab_bytes_ : std::min(slab_bytes_, std::int64_t{detail::queued_slab});
-    }
-
     /// Packs on the device, slab by slab, and copies each slab as bytes while the next one is packed.
     void copy_packed(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, max_slab_bytes(t.to), true};
+        detail::slabs const cut{plan, slab_bytes_, true};
         device const here{device_type::cuda, t.device_id};
         auto const pack = [&](std::int64_t i, std::byte* to) {
             rearrange(detail::with_dst_at_0(cut.part(i)), to, src, t);
@@ -335,11 +326,17 @@ class copier {
             return copy_bytes(dst + cut.begin(0), t.to, compact.data(), here, cut.size(0), t);
         }
         detail::slab_pipeline pipeline{scratch(t.device_id), cut.size(0), t.stream};
-        if (t.to.type == device_type::cpu)
-            return pipeline.to_host_by_lanes(team_, cut.count(), pack,
-                                      [&](std::int64_t i, std::byte* from, detail::staged_job& job) {
-                                          prepare(job, dst + cut.begin(i), from, cut.size(i), true, t);
-                                      });
+        if (t.to.type == device_type::cpu) {
+            auto transfer = stage(static_cast<std::size_t>(plan.total_bytes), true, t, pipeline.transfer_stream());
+            if (transfer.is_ready()) {
+                pipeline.to_host(cut.count(), pack, [&](std::int64_t i, std::byte* from, cudaStream_t) {
+                    transfer.send(dst + cut.begin(i), from, cut.size(i));
+                });
+                transfer.finish();
+                t.has_queued_work = false;
+                return;
+            }
+        }
         pipeline.to_host(cut.count(), pack, [&](std::int64_t i, std::byte* from, cudaStream_t s) {
             check(cudaMemcpyAsync(dst + cut.begin(i), from, cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
         });
@@ -347,7 +344,7 @@ class copier {
 
     /// Copies slabs as bytes, and unpacks each one on the device while the next one is copied.
     void copy_unpacked(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, max_slab_bytes(t.from), false};
+        detail::slabs const cut{plan, slab_bytes_, false};
         device const here{device_type::cuda, t.device_id};
         auto const unpack = [&](std::int64_t i, std::byte* from) {
             rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t);
@@ -359,13 +356,18 @@ class copier {
             return unpack(0, compact.data());
         }
         detail::slab_pipeline pipeline{scratch(t.device_id), cut.size(0), t.stream};
-        if (t.from.type == device_type::cpu)
-            return pipeline.to_device_by_lanes(
-                team_, cut.count(),
-                [&](std::int64_t i, std::byte* to, detail::staged_job& job) {
-                    prepare(job, to, src + cut.begin(i), cut.size(i), false, t);
-                },
-                unpack);
+        if (t.from.type == device_type::cpu) {
+            auto transfer = stage(static_cast<std::size_t>(plan.total_bytes), false, t, pipeline.transfer_stream());
+            if (transfer.is_ready()) {
+                pipeline.to_device(
+                    cut.count(),
+                    [&](std::int64_t i, std::byte* to, cudaStream_t) {
+                        transfer.send(to, src + cut.begin(i), cut.size(i));
+                    },
+                    unpack);
+                return transfer.finish();
+            }
+        }
         pipeline.to_device(
             cut.count(),
             [&](std::int64_t i, std::byte* to, cudaStream_t s) {
@@ -421,15 +423,14 @@ class copier {
     }
 
     pack_function pack_;
-    int processors_, lanes_;
-    std::size_t slot_bytes_;
+    int lanes_;
     std::int64_t slab_bytes_;
     std::mutex mutex_;
     std::list<std::pair<std::int32_t, stream>> streams_;
     std::list<pool> scratch_;
     detail::lane_team team_;
-    pinned_pool pinned_;
-    detail::pinned_blocks small_;
+    recycled<pinned_space> staging_, pinned_;
+    recycled<fresh_host_space> host_;
 };
 
 }  // namespace FERRY_NAMESPACE::cuda

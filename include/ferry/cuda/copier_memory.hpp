@@ -5,7 +5,7 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/cuda/huge_pages.hpp>
 #include <ferry/cuda/memory.hpp>
-#include <ferry/cuda/pinned_pool.hpp>
+#include <ferry/cuda/recycled.hpp>
 #include <ferry/space/buffer.hpp>
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace FERRY_NAMESPACE::cuda {
 
-/// Memory that a copier allocated: host memory of `fresh_host_space`, pinned memory of the copier's pool, or `memory`
-/// for other kinds.
+/// Memory that a copier allocated: host or pinned memory of the copier's pools, or `memory` for other kinds.
 ///
-/// The destructor releases the memory, on any thread, and may run after the copier has been destroyed. Pinned memory
-/// can be reused immediately, so work that uses it must be complete when the destructor runs (R50). Move-only.
+/// The destructor releases the memory, on any thread, and may run after the copier has been destroyed. Host and
+/// pinned memory can be reused immediately, so work that uses it must be complete when the destructor runs (R50).
+/// Move-only.
 class copier_memory {
    public:
     /// Allocates memory.
@@ -27,10 +27,12 @@ class copier_memory {
     /// \param bytes   size
     /// \param on      stream on which device memory is first used; see `memory`
     /// \param pinned  pool for pinned memory
+    /// \param host    pool for host memory
     /// \throws error           errc::out_of_memory, device, stream, capturing; errors of CUDA
     /// \throws std::bad_alloc  when host memory cannot be allocated
-    copier_memory(ferry::device dev, std::size_t bytes, stream_token on, pinned_pool const& pinned)
-        : owner_{make(dev, bytes, on, pinned)} {}
+    copier_memory(ferry::device dev, std::size_t bytes, stream_token on, pinned_pool const& pinned,
+                  recycled<fresh_host_space> const& host)
+        : owner_{make(dev, bytes, on, pinned, host)} {}
 
     /// Returns the address of the memory; null for 0 bytes.
     [[nodiscard]] void* data() const noexcept {
@@ -42,10 +44,11 @@ class copier_memory {
     }
 
    private:
-    using any = std::variant<memory, buffer<fresh_host_space>, buffer<pinned_pool>>;
+    using any = std::variant<memory, buffer<recycled<fresh_host_space>>, buffer<pinned_pool>>;
 
-    [[nodiscard]] static any make(ferry::device dev, std::size_t bytes, stream_token on, pinned_pool const& pinned) {
-        if (dev.type == device_type::cpu) return buffer<fresh_host_space>{bytes};
+    [[nodiscard]] static any make(ferry::device dev, std::size_t bytes, stream_token on, pinned_pool const& pinned,
+                                  recycled<fresh_host_space> const& host) {
+        if (dev.type == device_type::cpu) return buffer<recycled<fresh_host_space>>{bytes, host};
         if (dev.type == device_type::cuda_host) return buffer<pinned_pool>{bytes, pinned};
         return memory{dev, bytes, on};
     }

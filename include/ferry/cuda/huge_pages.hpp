@@ -34,13 +34,6 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
     return begin + before;
 }
 
-/// Populates the pages of a range without changing their contents; `begin` must be aligned to a page. Returns false
-/// when the kernel does not support this (before Linux 5.14) or has no memory.
-[[nodiscard]] inline bool populate_pages(std::byte* begin, std::size_t bytes) noexcept {
-    constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
-    return madvise(begin, bytes, populate_write) == 0;
-}
-
 /// Returns whether most pages of a range are unpopulated, from a sample of 7; false when the operating system does not
 /// report it.
 [[nodiscard]] inline bool is_untouched(void const* p, std::size_t bytes) noexcept {

@@ -74,52 +74,27 @@ TEST_CASE("a block that involves no pageable memory is one copy on the stream, w
 
 TEST_CASE("pageable memory is copied by lanes from the size at which they are faster") {
     CHECK(choose_bytes(0, between(ferry::cpu, gpu)) == copy_method::nothing);
-    CHECK(choose_bytes(2 * mib, between(ferry::cpu, gpu)) == copy_method::plain);
-    CHECK(choose_bytes(mib, between(gpu, ferry::cpu)) == copy_method::plain);
-    CHECK(choose_bytes(16 * mib, between(ferry::cpu, gpu)) == copy_method::staged);
-    CHECK(choose_bytes(16 * mib, between(ferry::cpu, managed)) == copy_method::staged);
-    CHECK(choose_bytes(256 * mib, between(gpu, ferry::cpu)) == copy_method::staged);
-    CHECK(choose_bytes(256 * mib, between(ferry::cpu, pinned)) == copy_method::plain);
-    CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu)) == copy_method::plain);
-    CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu, false, true)) == copy_method::staged);
+    for (auto const size : {mib / 2, mib, 3 * mib, 256 * mib})
+        for (bool const fresh : {false, true})
+            for (auto const far : {gpu, managed}) {
+                CHECK(choose_bytes(size, between(ferry::cpu, far, false, fresh)) == copy_method::staged);
+                CHECK(choose_bytes(size, between(far, ferry::cpu)) == copy_method::staged);
+                CHECK(choose_bytes(size, between(ferry::cpu, pinned)) == copy_method::plain);
+            }
 }
 
 TEST_CASE("only small copies from a device to pageable memory use one bounce buffer") {
-    for (auto const size : {std::size_t{1}, std::size_t{4096}, mib})
+    for (auto const size : {std::size_t{1}, std::size_t{4096}, mib / 2 - 1})
         for (bool const fresh : {false, true}) {
             CHECK(choose_bytes(size, between(ferry::cpu, gpu, false, fresh)) == copy_method::bounced);
             CHECK(choose_bytes(size, between(ferry::cpu, managed, false, fresh)) == copy_method::bounced);
             CHECK(choose_bytes(size, between(gpu, ferry::cpu)) == copy_method::plain);
             CHECK(choose_bytes(size, between(ferry::cpu, pinned)) == copy_method::plain);
         }
-    CHECK(choose_bytes(mib + 1, between(ferry::cpu, gpu)) == copy_method::plain);
 }
 
-TEST_CASE(
-    "populated memory gets the chunks measured best, and the default bound allows all slots of all lanes") {
-    struct row {
-        std::size_t bytes;
-        int lanes;
-        std::size_t chunk;
-    };
-    constexpr std::size_t block = 4 * mib, most_pinned = 64 * mib;  // the copier's own
-    for (auto const& r :
-         {row{16 * mib, 8, mib}, row{64 * mib, 8, 2 * mib}, row{256 * mib, 8, 2 * mib}, row{4096 * mib, 8, 2 * mib}})
-        for (int const lanes : {8, 16}) {
-            auto f = between(ferry::cpu, gpu);
-            f.lanes = lanes;
-            auto const cut = choose_staging(r.bytes, f);
-            CHECK(cut.lanes == r.lanes);
-            CHECK(cut.chunk == r.chunk);
-            CHECK(cut.slots == 4);
-            auto const per_block = block / cut.chunk,
-                       blocks = (static_cast<std::size_t>(cut.slots) + per_block - 1) / per_block;
-            CHECK(static_cast<std::size_t>(cut.lanes) * blocks * block <= most_pinned);
-        }
-}
-
-TEST_CASE("a staged transfer gives each lane work, and covers every byte") {
-    for (std::size_t bytes = 2 * mib; bytes <= 2048 * mib; bytes = bytes * 3 / 2 + 1)
+TEST_CASE("a staged transfer has no more lanes than the copier, and whole pieces in each chunk") {
+    for (std::size_t bytes = mib / 2; bytes <= 2048 * mib; bytes = bytes * 3 / 2 + 1)
         for (int lanes = 1; lanes <= 16; lanes *= 2)
             for (bool const fresh : {false, true})
                 for (bool const up : {false, true}) {
@@ -128,32 +103,23 @@ TEST_CASE("a staged transfer gives each lane work, and covers every byte") {
                     auto const cut = choose_staging(bytes, f);
                     CHECK(cut.lanes >= 1);
                     CHECK(cut.lanes <= lanes);
-                    CHECK(cut.slots >= 2);
+                    CHECK(cut.chunk % cut.piece == 0);
                     CHECK(cut.chunk <= 4 * mib);
-                    CHECK((cut.lanes == 1 || bytes >= 2 * cut.chunk * static_cast<std::size_t>(cut.lanes)));
                 }
 }
 
-TEST_CASE("unpopulated pages get cached stores, populated ones non-temporal stores") {
+TEST_CASE("new pages get cached stores and all lanes, populated ones non-temporal stores") {
     CHECK(choose_staging(1024 * mib, between(ferry::cpu, gpu)).non_temporal);
     CHECK(!choose_staging(1024 * mib, between(ferry::cpu, gpu, false, true)).non_temporal);
-    CHECK(choose_staging(1024 * mib, between(gpu, ferry::cpu)).non_temporal);
-    auto many = between(ferry::cpu, gpu, false, true);
-    many.lanes = 16;
-    CHECK(choose_staging(1024 * mib, many).lanes == 16);
-}
-
-TEST_CASE("the waiting thread populates pages for the lanes, where a processor is left") {
-    auto f = between(ferry::cpu, gpu, false, true);
-    f.lanes = 8;
-    for (int const processors : {0, 1, 8, 9, 64}) {
-        f.processors = processors;
-        CHECK(choose_staging(1024 * mib, f).populate_ahead == (processors > 8));
+    CHECK(choose_staging(mib, between(gpu, ferry::cpu)).non_temporal);
+    CHECK(!choose_staging(1024 * mib, between(gpu, ferry::cpu)).non_temporal);  // slots stay in the cache
+    for (bool const fresh : {false, true}) {
+        auto many = between(ferry::cpu, gpu, false, fresh);
+        many.lanes = 16;
+        CHECK(choose_staging(1024 * mib, many).lanes == (fresh ? 16 : 8));
+        CHECK(choose_staging(1024 * mib, many).caller_copies == !fresh);
+        CHECK(choose_staging(mib, many).caller_copies);
     }
-    auto touched = between(ferry::cpu, gpu), up = between(gpu, ferry::cpu, false, true);
-    touched.processors = up.processors = 64;
-    CHECK(!choose_staging(1024 * mib, touched).populate_ahead);
-    CHECK(!choose_staging(1024 * mib, up).populate_ahead);
 }
 
 TEST_CASE("a transposed tensor is packed by the device where it has kernels, else by the host") {

@@ -1,195 +1,204 @@
-// ferry: the host threads of a copier, each with its streams, slots and events.
+// ferry: the host threads of a copier, and the host copies that they share with the thread that waits for them.
 #pragma once
 
-#include <ferry/cuda/detail/capture.hpp>
-#include <ferry/cuda/detail/copies/staged.hpp>
-#include <ferry/cuda/detail/memory/pinned_blocks.hpp>
-#include <ferry/cuda/event.hpp>
-#include <ferry/cuda/huge_pages.hpp>
-#include <ferry/cuda/stream.hpp>
+#include <ferry/cuda/detail/copies/non_temporal.hpp>
 
 #include <algorithm>
-#include <condition_variable>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
-#include <exception>
-#include <list>
+#include <memory>
 #include <mutex>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace FERRY_NAMESPACE::cuda::detail {
 
-/// A lane's stream on one device, with an event for each slot. The device must be current at construction.
-struct lane_stream {
-    explicit lane_stream(std::int32_t id) : device_id{id}, own{id} {}
+inline void relax_processor() noexcept {
+#if defined(__SSE2__)
+    _mm_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb");
+#endif
+}
 
-    [[nodiscard]] event& event_for(int slot) {
-        while (static_cast<int>(events.size()) <= slot) events.emplace_back();
-        return events[static_cast<std::size_t>(slot)];
-    }
-
-    std::int32_t device_id;
-    stream own;
-    std::vector<event> events;
-};
-
-/// The `link` (staged.hpp) between a lane and its device for one job: takes pinned blocks for the duration of the job
-/// and divides them into slots.
-class lane_link {
+/// Copies on the host, one for each chunk, in pieces that several threads take. One thread offers the copies; the other
+/// members are thread-safe. A chunk uses entry `k % slots`, which must be free when it is offered.
+class shared_copies {
    public:
-    lane_link(lane_stream& g, pinned_blocks& from, std::size_t block_bytes, staging const& cut) : stream_{g} {
-        int const wanted = cut.slots < most_slots ? cut.slots : most_slots;
-        auto const per_block = static_cast<int>(block_bytes / cut.chunk);
-        blocks_.push_back(from.take(block_bytes));
-        for (;;) {
-            for (int i = 0; i < per_block && count_ < wanted; ++i)
-                slots_[count_++] = blocks_.back().get() + static_cast<std::size_t>(i) * cut.chunk;
-            if (count_ == wanted) break;
-            auto more = from.try_take(block_bytes);
-            if (more == nullptr) break;
-            blocks_.push_back(std::move(more));
-        }
-        for (int i = 0; i < count_; ++i) static_cast<void>(stream_.event_for(i));
-    }
+    static constexpr std::size_t most_slots = 16;
 
-    [[nodiscard]] int slots() const noexcept { return count_; }
-    [[nodiscard]] std::byte* slot(int i) const noexcept { return slots_[i]; }
-    void start(int i, void* to, void const* from, std::size_t n) {
-        check(cudaMemcpyAsync(to, from, n, cudaMemcpyDefault, stream_.own.get()), "cudaMemcpyAsync");
-        stream_.event_for(i).record(stream_.own.get());
+    shared_copies(std::uint32_t slots, std::size_t chunk, std::size_t piece, bool non_temporal) noexcept
+        : slots_{slots},
+          pieces_{static_cast<std::uint32_t>((chunk + piece - 1) / piece)},
+          piece_{piece},
+          non_temporal_{non_temporal} {}
+
+    /// Offers the next copy to all threads.
+    void offer(std::byte* to, std::byte const* from, std::size_t n) noexcept {
+        auto& c = copies_[offered_++ % slots_];
+        c.to = to;
+        c.from = from;
+        c.size = n;
+        c.left.store(pieces_, std::memory_order_relaxed);
+        ready_.store(offered_ * pieces_, std::memory_order_release);
+        ready_.notify_all();
     }
-    void wait(int i) { stream_.event_for(i).wait(); }
-    void drain() noexcept { ignore(cudaStreamSynchronize(stream_.own.get())); }
+    /// Whether copy `k`, one of the last `slots` that were offered, is complete.
+    [[nodiscard]] bool is_copied(std::uint32_t k) const noexcept {
+        return k < offered_ && copies_[k % slots_].left.load(std::memory_order_acquire) == 0;
+    }
+    /// Copies one piece; returns false when none is available.
+    bool copy_piece() noexcept {
+        std::uint32_t p = next_.load(std::memory_order_relaxed);
+        do {
+            if (p >= ready_.load(std::memory_order_acquire)) return false;
+        } while (!next_.compare_exchange_weak(p, p + 1, std::memory_order_acquire, std::memory_order_relaxed));
+        auto& c = copies_[p / pieces_ % slots_];
+        if (std::size_t const at = p % pieces_ * piece_; at < c.size) {
+            std::size_t const n = std::min(piece_, c.size - at);
+            if (non_temporal_) copy_non_temporal(c.to + at, c.from + at, n);
+            else std::memcpy(c.to + at, c.from + at, n);
+        }
+        c.left.fetch_sub(1, std::memory_order_release);
+        copied_.fetch_add(1, std::memory_order_release);
+        return true;
+    }
+    /// Copies pieces until `close` is called.
+    void help() noexcept {
+        for (int idle = 0;;) {
+            if (copy_piece()) {
+                idle = 0;
+                continue;
+            }
+            std::uint32_t const seen = ready_.load(std::memory_order_acquire),
+                                at = next_.load(std::memory_order_relaxed);
+            if (at == closed) return;
+            if (at < seen) continue;
+            if (++idle < spins) {
+                if (idle % 32 == 0) std::this_thread::yield();
+                else relax_processor();
+            } else {
+                ready_.wait(seen, std::memory_order_acquire);
+            }
+        }
+    }
+    /// Ends the copies, and waits for the pieces that threads have taken.
+    void close() noexcept {
+        std::uint32_t const taken = next_.exchange(closed);
+        while (copied_.load(std::memory_order_acquire) != taken) relax_processor();
+        ready_.store(closed, std::memory_order_release);
+        ready_.notify_all();
+    }
 
    private:
-    lane_stream& stream_;
-    std::vector<pinned_blocks::block> blocks_;
-    std::byte* slots_[most_slots];
-    int count_ = 0;
+    static constexpr std::uint32_t closed = ~std::uint32_t{0};
+    static constexpr int spins = 1000;
+
+    struct copy {
+        std::byte* to;
+        std::byte const* from;
+        std::size_t size;
+        std::atomic<std::uint32_t> left{0};
+    };
+    std::uint32_t slots_, pieces_;
+    std::size_t piece_;
+    bool non_temporal_;
+    std::uint32_t offered_ = 0;  // of the thread that offers
+    copy copies_[most_slots];
+    alignas(64) std::atomic<std::uint32_t> next_{0};   // pieces taken
+    alignas(64) std::atomic<std::uint32_t> ready_{0};  // pieces that may be taken
+    alignas(64) std::atomic<std::uint32_t> copied_{0};
 };
 
-/// Threads that execute staged jobs, first in, first out. A lane waits for its own copies only, so callers of `run`
-/// must have waited for the work that the job depends on. Threads start when a job first needs them; the destructor
-/// finishes the queued jobs and joins the threads. Thread-safe.
+/// Threads that help with shared copies, first in, first out. They start when they are first needed; the destructor
+/// joins them. Thread-safe.
 class lane_team {
    public:
-    lane_team(int most_lanes, std::size_t slot_bytes, std::size_t most_pinned) noexcept
-        : most_lanes_{most_lanes},
-          slot_bytes_{slot_bytes},
-          slots_{std::max(most_pinned, slot_bytes), std::max(most_pinned, slot_bytes)} {}
+    explicit lane_team(int most_lanes) noexcept : most_lanes_{most_lanes} {}
     lane_team(lane_team const&) = delete;
     lane_team& operator=(lane_team const&) = delete;
     ~lane_team() {
-        {
-            std::lock_guard const lock{mutex_};
-            stopping_ = true;
-            work_.notify_all();
-        }
+        stopping_ = true;
+        wake(static_cast<int>(threads_.size()));
         for (auto& t : threads_) t.join();
     }
 
-    /// Executes a job. Blocks until the job is complete. After a failure, blocks until no lane is working on the job,
-    /// and throws the first error.
-    void run(staged_job& job) {
-        start(job);
-        if (auto const failure = await(job)) std::rethrow_exception(failure);
+    /// Lets up to `lanes` threads help, until `finish`. Returns false when there are no threads.
+    bool start(std::shared_ptr<shared_copies> const& copies, int lanes) {
+        lanes = std::min(lanes, most_lanes_);
+        {
+            auto const lock = locked();
+            start_threads(lanes);
+            if (threads_.empty()) return false;
+            jobs_.push_back({copies, lanes});
+        }
+        wake(lanes);  // no more lanes than the job uses, because waking a lane takes time
+        return true;
     }
-    /// Queues a job, which must stay valid until `await` returns. On failure the job is not queued.
-    void start(staged_job& job) {
-        std::lock_guard const lock{mutex_};
-        start_threads(job.cut.lanes);
-        jobs_.push_back(&job);
-        // Wakes only as many lanes as the job uses, because waking a lane takes time.
-        for (int i = 0; i < job.cut.lanes; ++i) work_.notify_one();
-    }
-    /// Waits until a started job is complete, or, after `cancel`, until no lane is working on it. Returns its first
-    /// error, or null.
-    [[nodiscard]] std::exception_ptr await(staged_job& job) {
-        if (job.cut.populate_ahead) populate_pages_ahead(job, huge_page, populate_pages);
-        std::unique_lock lock{mutex_};
-        done_.wait(lock, [&] { return job.working == 0 && !job.has_more(); });
-        std::erase(jobs_, &job);
-        return std::exchange(job.failure, nullptr);
+    /// Ends the copies: no thread uses their memory afterwards.
+    void finish(std::shared_ptr<shared_copies> const& copies) noexcept {
+        {
+            auto const lock = locked();
+            std::erase_if(jobs_, [&](job const& j) { return j.copies == copies; });
+        }
+        copies->close();
     }
 
     [[nodiscard]] int started() const {
-        std::lock_guard const lock{mutex_};
+        auto const lock = locked();
         return static_cast<int>(threads_.size());
-    }
-    /// Returns the number of pinned slots, and how many of them are free.
-    [[nodiscard]] std::pair<std::size_t, std::size_t> slots() const {
-        auto const [pinned, kept] = slots_.bytes();
-        return {pinned / slot_bytes_, kept / slot_bytes_};
     }
 
    private:
-    /// Starts threads until `wanted` threads are running. If some cannot be started, the others suffice; throws only
-    /// when no thread is running.
-    void start_threads(int wanted) {
-        if (wanted > most_lanes_) wanted = most_lanes_;
-        while (static_cast<int>(threads_.size()) < wanted) {
-            try {
-                threads_.emplace_back([this] { work(); });
-            } catch (...) {
-                if (threads_.empty()) throw;
-                return;
-            }
+    struct job {
+        std::shared_ptr<shared_copies> copies;
+        int lanes;  ///< threads that may still join
+    };
+
+    /// Locks without sleeping: the lock is held briefly, and a thread that sleeps takes long to wake.
+    [[nodiscard]] std::unique_lock<std::mutex> locked() const {
+        std::unique_lock lock{mutex_, std::try_to_lock};
+        for (int i = 1; !lock.owns_lock(); ++i) {
+            if (i % 32 == 0) std::this_thread::yield();
+            else relax_processor();
+            static_cast<void>(lock.try_lock());
+        }
+        return lock;
+    }
+    void wake(int lanes) noexcept {
+        ++wakes_;
+        for (int i = 0; i < lanes; ++i) wakes_.notify_one();
+    }
+    void start_threads(int wanted) noexcept {
+        try {
+            while (static_cast<int>(threads_.size()) < wanted) threads_.emplace_back([this] { work(); });
+        } catch (...) {  // those that were started suffice
         }
     }
-
-    [[nodiscard]] staged_job* find() noexcept {
-        for (auto* const job : jobs_)
-            if (job->has_more() && job->joined < job->cut.lanes) return job;
+    [[nodiscard]] std::shared_ptr<shared_copies> join_one() noexcept {
+        auto const lock = locked();
+        for (auto& j : jobs_)
+            if (j.lanes > 0) return --j.lanes, j.copies;
         return nullptr;
     }
-
-    void work() {
-        relaxed_capture_mode const relaxed;  // this work belongs to no graph
-        std::list<lane_stream> lane_streams;
-        int current = -1;
-        std::unique_lock lock{mutex_};
+    void work() noexcept {
         for (;;) {
-            staged_job* job = nullptr;
-            work_.wait(lock, [&] { return (job = find()) != nullptr || stopping_; });
-            if (job == nullptr) return;
-            ++job->joined;
-            ++job->working;
-            lock.unlock();
-            std::exception_ptr failure;
-            try {
-                if (current != job->device_id) {
-                    check(cudaSetDevice(job->device_id), "cudaSetDevice");
-                    current = job->device_id;
-                }
-                lane_link link{lane_stream_of(lane_streams, current), slots_, slot_bytes_, job->cut};
-                detail::run(*job, link);
-            } catch (...) {
-                job->cancel();
-                failure = std::current_exception();
-            }
-            lock.lock();
-            if (failure && !job->failure) job->failure = std::move(failure);
-            failure = nullptr;
-            if (--job->working == 0) done_.notify_all();
+            auto const seen = wakes_.load();
+            if (auto const copies = join_one()) copies->help();
+            else if (stopping_) return;
+            else wakes_.wait(seen);
         }
-    }
-    [[nodiscard]] static lane_stream& lane_stream_of(std::list<lane_stream>& lane_streams, std::int32_t device_id) {
-        for (auto& g : lane_streams)
-            if (g.device_id == device_id) return g;
-        return lane_streams.emplace_back(device_id);
     }
 
     int most_lanes_;
-    std::size_t slot_bytes_;
-    pinned_blocks slots_;
     mutable std::mutex mutex_;
-    std::condition_variable work_, done_;
-    std::deque<staged_job*> jobs_;
+    std::atomic<std::uint32_t> wakes_{0};
+    std::deque<job> jobs_;
     std::vector<std::thread> threads_;
-    bool stopping_ = false;
+    std::atomic<bool> stopping_ = false;
 };
 
 }  // namespace FERRY_NAMESPACE::cuda::detail

@@ -2,23 +2,19 @@
 #pragma once
 
 #include <ferry/cuda/detail/capture.hpp>
-#include <ferry/cuda/detail/copies/lanes.hpp>
-#include <ferry/cuda/detail/copies/staged.hpp>
-#include <ferry/cuda/detail/memory/temporary.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/stream.hpp>
+#include <ferry/cuda/detail/memory/temporary.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <utility>
 
 namespace FERRY_NAMESPACE::cuda::detail {
 
 /// Two packed buffers on the current device, which must be the device of the stream `on`. Slabs are packed or unpacked
-/// on `on`, and transferred on a separate stream or by lanes, so that both can overlap. Slab i uses buffer i % 2.
+/// on `on`, and transferred on a separate stream, so that both can overlap. Slab i uses buffer i % 2.
 ///
 /// After a call has returned, only work on `on`, and work that it waits for, uses the buffers. When a call throws, the
 /// destructor waits for the transfers.
@@ -66,81 +62,10 @@ class slab_pipeline {
         is_transferring_ = false;
     }
 
-    /// Transfers `count` slabs to the host by lanes. `pack(i, buffer)` queues the packing of slab i on `on`;
-    /// `prepare(i, buffer, job)` fills in the job that transfers it. Blocks until all transfers are complete.
-    template <class Pack, class Prepare>
-    void to_host_by_lanes(lane_team& team, std::int64_t count, Pack&& pack, Prepare&& prepare) {
-        two_jobs jobs{team};
-        auto const begin = [&](std::int64_t i) {
-            int const k = static_cast<int>(i % 2);
-            pack(i, buffer(k));
-            full_[k].record(on_);
-            full_[k].wait();
-            prepare(i, buffer(k), jobs.renew(k));
-            jobs.start(k);
-        };
-        begin(0);
-        for (std::int64_t i = 0; i < count; ++i) {
-            if (i + 1 < count) begin(i + 1);
-            jobs.finish(static_cast<int>(i % 2));
-        }
-    }
-    /// Transfers `count` slabs to the device by lanes: `prepare` as in `to_host_by_lanes`, `unpack` as in `to_device`.
-    /// Blocks until all transfers are complete; the unpacking of the last slabs may still be queued on `on`.
-    template <class Prepare, class Unpack>
-    void to_device_by_lanes(lane_team& team, std::int64_t count, Prepare&& prepare, Unpack&& unpack) {
-        two_jobs jobs{team};
-        auto const begin = [&](std::int64_t i) {
-            int const k = static_cast<int>(i % 2);
-            empty_[k].wait();
-            prepare(i, buffer(k), jobs.renew(k));
-            jobs.start(k);
-        };
-        for (auto& e : empty_) e.record(on_);
-        begin(0);
-        for (std::int64_t i = 0; i < count; ++i) {
-            int const k = static_cast<int>(i % 2);
-            if (i + 1 < count) begin(i + 1);
-            jobs.finish(k);
-            unpack(i, buffer(k));
-            empty_[k].record(on_);
-        }
-    }
+    /// Returns the stream of the transfers.
+    [[nodiscard]] cudaStream_t transfer_stream() const noexcept { return transfer_stream_.get(); }
 
    private:
-    /// A job for each buffer. The destructor cancels and awaits those in progress.
-    class two_jobs {
-       public:
-        explicit two_jobs(lane_team& team) noexcept : team_{team} {}
-        two_jobs(two_jobs const&) = delete;
-        two_jobs& operator=(two_jobs const&) = delete;
-        ~two_jobs() {
-            for (int k = 0; k < 2; ++k) {
-                if (!is_started_[k]) continue;
-                jobs_[k].cancel();
-                static_cast<void>(team_.await(jobs_[k]));
-            }
-        }
-        [[nodiscard]] staged_job& renew(int k) noexcept {
-            jobs_[k].next = 0;
-            jobs_[k].joined = 0;
-            return jobs_[k];
-        }
-        void start(int k) {
-            team_.start(jobs_[k]);
-            is_started_[k] = true;
-        }
-        void finish(int k) {
-            is_started_[k] = false;
-            if (auto const failure = team_.await(jobs_[k])) std::rethrow_exception(failure);
-        }
-
-       private:
-        lane_team& team_;
-        staged_job jobs_[2]{};
-        bool is_started_[2]{};
-    };
-
     [[nodiscard]] std::byte* buffer(int k) const noexcept { return (k == 0 ? first_ : second_).data(); }
     static void enqueue_wait(cudaStream_t s, event const& e) {
         check(cudaStreamWaitEvent(s, e.get(), 0), "cudaStreamWaitEvent");

@@ -1,143 +1,132 @@
-// ferry: a transfer between host and device in chunks, which lanes take from a shared counter.
+// ferry: transfers between pageable memory and a device through pinned slots, whose host side lanes share.
 #pragma once
 
 #include <ferry/cuda/choose.hpp>
-#include <ferry/cuda/detail/copies/non_temporal.hpp>
+#include <ferry/cuda/error.hpp>
+#include <ferry/cuda/detail/events/idle_events.hpp>
+#include <ferry/cuda/detail/copies/lanes.hpp>
+#include <ferry/cuda/recycled.hpp>
 
 #include <algorithm>
-#include <atomic>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <exception>
+#include <memory>
+#include <vector>
 
 namespace FERRY_NAMESPACE::cuda::detail {
 
-/// Maximum number of slots that a lane uses for a job.
-inline constexpr int most_slots = 16;
-
-/// A part of a transfer, in bytes.
-struct chunk {
-    std::size_t begin, size;
-};
-
-/// A transfer of one contiguous block, shared by the lanes that work on it. `take` and `cancel` are thread-safe; the
-/// members after `next` require the lock of the lanes.
-struct staged_job {
-    std::byte* dst;
-    std::byte const* src;
-    std::size_t bytes;
-    bool to_host;
-    std::int32_t device_id;
-    staging cut;
-
-    std::atomic<std::size_t> next{0};
-
-    int joined = 0;                ///< lanes that have worked on it so far
-    int working = 0;               ///< lanes that are working on it now
-    std::exception_ptr failure{};  ///< the first error
-
-    /// Takes the next chunk; size 0 when there is none left.
-    [[nodiscard]] chunk take() noexcept {
-        std::size_t begin = next.load(std::memory_order_relaxed), size = 0;
-        do {
-            if (begin >= bytes) return {bytes, 0};
-            size = std::min(size_at(begin), bytes - begin);
-        } while (!next.compare_exchange_weak(begin, begin + size, std::memory_order_relaxed));
-        return {begin, size};
+/// A transfer of blocks on one stream, in chunks. The calling thread queues the copies between the device and the
+/// slots; it and the lanes copy between the slots and pageable memory, so that lanes never call CUDA. The stream's
+/// device must be current. Not thread-safe.
+class staged {
+   public:
+    staged(lane_team& team, recycled<pinned_space> const& pinned, staging const& cut, std::size_t bytes, bool to_host,
+           std::int32_t device_id, cudaStream_t s)
+        : team_{team},
+          pinned_{pinned.lend(std::min(bytes, cut.chunk * most_slots), least_staged)},
+          lanes_{cut.lanes},
+          chunk_{std::min(cut.chunk, size())},
+          to_host_{to_host},
+          copies_{cut.caller_copies},
+          device_id_{device_id},
+          stream_{s} {
+        if (!is_ready()) return;
+        slots_ = static_cast<std::uint32_t>(std::min(size() / chunk_, most_slots));
+        work_ = std::make_shared<shared_copies>(slots_, chunk_, cut.piece, cut.non_temporal);
+        context_ = context_id_of(device_id);
+        events_.reserve(slots_);
     }
-    /// Returns the size of the chunk at an offset.
-    [[nodiscard]] std::size_t size_at(std::size_t begin) const noexcept {
-        bool const is_last = bytes - begin <= cut.chunk * static_cast<std::size_t>(cut.lanes);
-        return is_last ? std::max(cut.chunk / static_cast<std::size_t>(cut.taper), std::size_t{1}) : cut.chunk;
+    staged(staged const&) = delete;
+    staged& operator=(staged const&) = delete;
+    ~staged() {
+        if (!is_ready()) return;
+        team_.finish(work_);
+        if (is_pending_) ignore(cudaStreamSynchronize(stream_));  // after a failure
+        idle_events::all().put(events_);
     }
-    /// Ends the job after the chunks that have been taken.
-    void cancel() noexcept { next.store(bytes, std::memory_order_relaxed); }
-    [[nodiscard]] bool has_more() const noexcept { return next.load(std::memory_order_relaxed) < bytes; }
-};
 
-/// Populates the pages that lanes will write next, `page` bytes at a time, until none are left or `make` fails. Stays
-/// at least one chunk for each lane ahead of the chunks taken. `make(begin, bytes)` must not change the contents of a
-/// page, because a lane may have written it already.
-template <class Make>
-void populate_pages_ahead(staged_job const& job, std::size_t page, Make make) noexcept {
-    std::size_t const ahead = job.cut.chunk * static_cast<std::size_t>(job.cut.lanes),
-                      first = (page - reinterpret_cast<std::uintptr_t>(job.dst) % page) % page;
-    for (std::size_t at = first;; at += page) {
-        std::size_t const taken = job.next.load(std::memory_order_relaxed);
-        if (at < taken + ahead) at = first + (taken + ahead - first + page - 1) / page * page;
-        if (taken >= job.bytes || at >= job.bytes || !make(job.dst + at, std::min(page, job.bytes - at))) return;
-    }
-}
+    /// Whether there is pinned memory for the transfer.
+    [[nodiscard]] bool is_ready() const noexcept { return pinned_ != nullptr; }
 
-/// A lane's pinned slots, with asynchronous copies between a slot and the device. A link need not use CUDA.
-template <class L>
-concept link = requires(L& l, L const& c, int slot, void* to, void const* from, std::size_t n) {
-    { c.slots() } -> std::same_as<int>;
-    { c.slot(slot) } -> std::same_as<std::byte*>;
-    l.start(slot, to, from, n);  // queues the copy and records the slot's event
-    l.wait(slot);                // waits for the copy of this slot
-    l.drain();                   // waits for all copies; noexcept
-};
-
-inline void move_bytes(void* dst, void const* src, std::size_t n, bool non_temporal) noexcept {
-    if (non_temporal) copy_non_temporal(dst, src, n);
-    else std::memcpy(dst, src, n);
-}
-
-/// Runs a lane's part of a transfer to the host: one slot is copied out while the others are transferred.
-template <link Link>
-void run_to_host(staged_job& job, Link& lane) {
-    int const slots = lane.slots();
-    chunk under_way[most_slots];
-    std::size_t started = 0, done = 0;
-    for (;;) {
-        while (started - done < static_cast<std::size_t>(slots)) {
-            chunk const c = job.take();
-            if (c.size == 0) break;
-            int const slot = static_cast<int>(started % static_cast<std::size_t>(slots));
-            under_way[slot] = c;
-            lane.start(slot, lane.slot(slot), job.src + c.begin, c.size);
-            ++started;
+    /// Transfers a block. To a device, its copies have been queued when the call returns.
+    void send(std::byte* dst, std::byte const* src, std::size_t n) {
+        for (std::size_t at = 0; at < n; at += chunk_) {
+            while (first_ - done_ == slots_) step();
+            std::size_t const size = std::min(chunk_, n - at);
+            near_[first_ % slots_] = {dst + at, src + at, size};
+            if (to_host_) queue(slot(first_), src + at, size, first_);
+            else work_->offer(slot(first_), src + at, size);
+            if (first_++ == 0 && !team_.start(work_, lanes_)) copies_ = true;
+            if (to_host_) advance();
         }
-        if (started == done) return;
-        int const slot = static_cast<int>(done % static_cast<std::size_t>(slots));
-        lane.wait(slot);
-        move_bytes(job.dst + under_way[slot].begin, lane.slot(slot), under_way[slot].size, job.cut.non_temporal);
-        ++done;
+        while (!to_host_ && second_ != first_) step();
     }
-}
+    /// Waits until all blocks have been transferred.
+    void finish() {
+        while (done_ != first_) step();
+        is_pending_ = false;
+    }
 
-/// Runs a lane's part of a transfer to a device: one slot is filled while the others are transferred.
-template <link Link>
-void run_to_device(staged_job& job, Link& lane) {
-    auto const slots = static_cast<std::size_t>(lane.slots());
-    std::size_t started = 0;
-    for (;; ++started) {
-        chunk const c = job.take();
-        if (c.size == 0) break;
-        int const slot = static_cast<int>(started % slots);
-        if (started >= slots) lane.wait(slot);
-        move_bytes(lane.slot(slot), job.src + c.begin, c.size, job.cut.non_temporal);
-        lane.start(slot, job.dst + c.begin, lane.slot(slot), c.size);
-    }
-    for (std::size_t i = started > slots ? started - slots : 0; i < started; ++i)
-        lane.wait(static_cast<int>(i % slots));
-}
+   private:
+    static constexpr std::size_t most_slots = shared_copies::most_slots;
 
-/// Runs a lane's part of a job. None of its copies is in progress when it returns or throws. An error cancels the job
-/// for the other lanes.
-template <link Link>
-void run(staged_job& job, Link& lane) {
-    try {
-        if (job.to_host) run_to_host(job, lane);
-        else run_to_device(job, lane);
-    } catch (...) {
-        job.cancel();
-        lane.drain();
-        throw;
+    [[nodiscard]] std::size_t size() const noexcept { return pinned_.get_deleter().size; }
+    [[nodiscard]] std::byte* slot(std::uint32_t k) const noexcept { return pinned_.get() + k % slots_ * chunk_; }
+    void queue(void* to, void const* from, std::size_t n, std::uint32_t k) {
+        if (events_.size() <= k % slots_) events_.push_back(idle_events::all().take(device_id_, context_));
+        is_pending_ = true;
+        check(cudaMemcpyAsync(to, from, n, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+        check(cudaEventRecord(events_[k % slots_].e, stream_), "cudaEventRecord");
     }
-}
+    [[nodiscard]] bool has_arrived(std::uint32_t k) const {
+        cudaError_t const now = cudaEventQuery(events_[k % slots_].e);
+        if (now == cudaErrorNotReady) return ignore(now), false;
+        check(now, "cudaEventQuery");
+        return true;
+    }
+    /// Passes chunks on: to the host, those that have arrived to the lanes; to a device, those that the lanes have
+    /// copied to the stream.
+    void advance() {
+        if (to_host_) {
+            for (; second_ != first_ && has_arrived(second_); ++second_)
+                work_->offer(near_[second_ % slots_].to, slot(second_), near_[second_ % slots_].size);
+            while (done_ != second_ && work_->is_copied(done_)) ++done_;
+        } else {
+            for (; second_ != first_ && work_->is_copied(second_); ++second_)
+                queue(near_[second_ % slots_].to, slot(second_), near_[second_ % slots_].size, second_);
+            // The events are queried only when a slot is needed, or at the end.
+            if (done_ != second_ && (first_ - done_ == slots_ || second_ == first_) && has_arrived(done_)) ++done_;
+        }
+    }
+    void step() {
+        advance();
+        if (copies_ && work_->copy_piece()) return;
+        // With nothing to copy, waits for the next chunk on the stream.
+        std::uint32_t const next = to_host_ ? second_ : done_;
+        if (next != (to_host_ ? first_ : second_) && (to_host_ || second_ == first_))
+            check(cudaEventSynchronize(events_[next % slots_].e), "cudaEventSynchronize");
+        else relax_processor();
+    }
+
+    struct block {
+        std::byte* to;
+        std::byte const* from;
+        std::size_t size;
+    };
+    lane_team& team_;
+    recycled<pinned_space>::loan pinned_;
+    int lanes_;
+    std::size_t chunk_;
+    bool to_host_, copies_;
+    std::int32_t device_id_;
+    cudaStream_t stream_;
+    std::uint32_t slots_ = 0;
+    std::shared_ptr<shared_copies> work_;
+    unsigned long long context_ = 0;
+    std::vector<pooled_event> events_;
+    block near_[most_slots];
+    bool is_pending_ = false;                          // a copy may use the slots
+    std::uint32_t first_ = 0, second_ = 0, done_ = 0;  // chunks that were begun, passed on, and are complete
+};
 
 }  // namespace FERRY_NAMESPACE::cuda::detail
