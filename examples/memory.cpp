@@ -54,14 +54,13 @@ int main() {
     // outlive the tensors.
     std::pmr::monotonic_buffer_resource arena;
     ferry::resource_space in_arena{arena};
-    auto const copy = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always},
-                                       ferry::allocating_from{in_arena});
+    auto const copy = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always}, ferry::destination{in_arena});
     // [/pmr]
 
     // [use]
     std::atomic<std::size_t> bytes = 0;
     {
-        ferry::allocating_from const counted{counted_space{bytes}};
+        ferry::destination const counted{counted_space{bytes}};
         auto const t = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always}, counted);
         std::printf("%zu bytes while the tensor exists\n", bytes.load());
     }

@@ -443,7 +443,7 @@ TRY_FORMS = {
     "ferry::device_of_t::operator()": "ferry::try_device_of",
     "ferry::view_of_t::operator()": "ferry::try_view_of",
     "ferry::host_back_end::allocate": "ferry::buffer::try_allocate",
-    "ferry::allocating_from::allocate": "ferry::buffer::try_allocate",
+    "ferry::destination::allocate": "ferry::buffer::try_allocate",
     "ferry::host_space::allocate": "ferry::buffer::try_allocate",
 }
 

@@ -10,6 +10,6 @@ auto made(ferry::managed_tensor& data) {
 #ifdef FERRY_COMPILE_FAIL
     return ferry::from_tensors(std::move(data), {}, space);
 #else
-    return ferry::from_tensors(std::move(data), {}, ferry::allocating_from{space});
+    return ferry::from_tensors(std::move(data), {}, ferry::destination{space});
 #endif
 }

@@ -8,6 +8,6 @@ auto exported(ferry::column const& c) {
 #ifdef FERRY_COMPILE_FAIL
     return ferry::to_dlpack(c, space);
 #else
-    return ferry::to_dlpack(c, ferry::allocating_from{space});
+    return ferry::to_dlpack(c, ferry::destination{space});
 #endif
 }

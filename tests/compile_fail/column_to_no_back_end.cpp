@@ -8,6 +8,6 @@ auto copied(ferry::column const& c) {
 #ifdef FERRY_COMPILE_FAIL
     return c.to(space, space);
 #else
-    return c.to(space, ferry::allocating_from{space});
+    return c.to(space, ferry::destination{space});
 #endif
 }

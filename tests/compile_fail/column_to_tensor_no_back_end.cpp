@@ -8,6 +8,6 @@ auto exported(ferry::column const& c) {
 #ifdef FERRY_COMPILE_FAIL
     return ferry::to_tensor(c, space);
 #else
-    return ferry::to_tensor(c, ferry::allocating_from{space});
+    return ferry::to_tensor(c, ferry::destination{space});
 #endif
 }

@@ -15,6 +15,6 @@ auto exported(array& a) {
 #ifdef FERRY_COMPILE_FAIL
     return ferry::to_dlpack(std::move(a), {.copy = ferry::copy_policy::always}, space);
 #else
-    return ferry::to_dlpack(std::move(a), {.copy = ferry::copy_policy::always}, ferry::allocating_from{space});
+    return ferry::to_dlpack(std::move(a), {.copy = ferry::copy_policy::always}, ferry::destination{space});
 #endif
 }

@@ -8,6 +8,6 @@ auto copied(ferry::tensor_view const& to, ferry::tensor_view const& from) {
 #ifdef FERRY_COMPILE_FAIL
     return ferry::copy(to, from, space);
 #else
-    return ferry::copy(to, from, ferry::allocating_from{space});
+    return ferry::copy(to, from, ferry::destination{space});
 #endif
 }

@@ -15,6 +15,6 @@ auto imported(array& a) {
 #ifdef FERRY_COMPILE_FAIL
     return ferry::to_host(std::move(a), space);
 #else
-    return ferry::to_host(std::move(a), ferry::allocating_from{space});
+    return ferry::to_host(std::move(a), ferry::destination{space});
 #endif
 }

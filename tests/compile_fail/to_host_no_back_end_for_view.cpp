@@ -8,6 +8,6 @@ auto copied(ferry::tensor_view const& v) {
 #ifdef FERRY_COMPILE_FAIL
     return ferry::to_host(v, space, ferry::already_ready);
 #else
-    return ferry::to_host(v, ferry::allocating_from{space}, ferry::already_ready);
+    return ferry::to_host(v, ferry::destination{space}, ferry::already_ready);
 #endif
 }

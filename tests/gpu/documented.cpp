@@ -71,7 +71,7 @@ TEST_CASE("docs R50: a copy into memory of a stream-ordered resource") {
         ferry::cuda::stream_resource_space const space{resource, stream};
         ferry::managed_tensor const copy = ferry::to_dlpack(
             array, {.copy = ferry::copy_policy::always, .stream = ferry::cuda::stream_ref{stream}},
-            ferry::allocating_from{space, ferry::cuda::system});  // allocated, written and freed in stream order
+            ferry::destination{space, ferry::cuda::system});  // allocated, written and freed in stream order
         // [/resource]
         CHECK(copy.is_copied());
         s.finish();

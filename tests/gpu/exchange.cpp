@@ -56,7 +56,8 @@ TEST_CASE("cuda R43: an export waits for the event of the array, and not for lat
             if (where == pinned && policy == copy_policy::always) continue;  // the host copies
             test_stream const ours;
             prefetched work{where};
-            auto const got = ferry::to_dlpack(work.array(), {.copy = policy, .stream = ours.token()}, ferry::cuda::system);
+            auto const got =
+                ferry::to_dlpack(work.array(), {.copy = policy, .stream = ours.token()}, ferry::cuda::system);
             CHECK_GATED(!work.first.is_open());
             work.first.open();
             ours.finish();
@@ -187,15 +188,14 @@ TEST_CASE("cuda: results are allocated from the caller's space") {
     auto const array = make_array(gpu, theirs.token(), {1000});
     ferry::cuda::pinned_pool const slots;
     {
-        auto const host =
-            ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{slots, ferry::cuda::system});
+        auto const host = ferry::to_dlpack(array, {.device = pinned}, ferry::destination{slots, ferry::cuda::system});
         CHECK(ferry::cuda::device_of_pointer(host.view().data()).type == ferry::device_type::cuda_host);
         CHECK(is_iota_on_host(host.view()));
     }
     CHECK(slots.kept() == 4096);
     auto const on_pool = ferry::to_dlpack(
         array, {.copy = copy_policy::always, .stream = theirs.token()},
-        ferry::allocating_from{ferry::cuda::pool_space{ferry::cuda::pool{}, theirs.get()}, ferry::cuda::system});
+        ferry::destination{ferry::cuda::pool_space{ferry::cuda::pool{}, theirs.get()}, ferry::cuda::system});
     theirs.finish();
     CHECK(is_iota(on_pool.view()));
 }

@@ -134,8 +134,8 @@ template <class Space>
 ferry::managed_tensor serves(Space space, ferry::stream_token on, cuda::copier& copier) {
     auto const source = make_array(ferry::cpu, {}, {1000});
     ferry::request const r{.device = space.device(), .stream = on};
-    auto const by_copier = ferry::to_dlpack(source, r, ferry::allocating_from{space, copier});
-    auto made = ferry::to_dlpack(source, r, ferry::allocating_from{space, cuda::system});
+    auto const by_copier = ferry::to_dlpack(source, r, ferry::destination{space, copier});
+    auto made = ferry::to_dlpack(source, r, ferry::destination{space, cuda::system});
     for (auto const& v : {by_copier.view(), made.view()}) {
         CHECK(ferry::is_same_device(v.device(), space.device()));
         CHECK(cuda::device_of_pointer(v.data()).type == space.device().type);
@@ -208,7 +208,7 @@ void serves_in_order(Resource& resource) {
         auto t = ferry::from_dlpack(&huge.on(2).raw);
         CHECK_THROWS_AS(
             static_cast<void>(ferry::to_dlpack(std::move(t), {.copy = ferry::copy_policy::always, .stream = s.token()},
-                                               ferry::allocating_from{space, cuda::system}, s.token())),
+                                               ferry::destination{space, cuda::system}, s.token())),
             std::bad_alloc);
         CHECK(static_cast<bool>(t));
     }
@@ -229,7 +229,7 @@ TEST_CASE("cuda: every Thrust resource serves an exchange, and reports when ther
     test_stream const s;
     auto const array = make_array(gpu, s.token(), {100});
     auto const host =
-        ferry::to_host(array, ferry::allocating_from{ferry::resource_space{on_host}, ferry::cuda::system});
+        ferry::to_host(array, ferry::destination{ferry::resource_space{on_host}, ferry::cuda::system});
     CHECK(is_iota_on_host(host.view()));
 }
 

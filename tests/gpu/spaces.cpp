@@ -182,12 +182,12 @@ TEST_CASE("cuda: std::pmr resources over pinned memory are pinned spaces, and re
     pinned_resource resource{ferry::cuda::pinned_pool{}};
     std::pmr::monotonic_buffer_resource arena{4096, &resource};
     ferry::resource_space const space{static_cast<std::pmr::memory_resource&>(arena), pinned};
-    auto const got = ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{space, ferry::cuda::system});
+    auto const got = ferry::to_dlpack(array, {.device = pinned}, ferry::destination{space, ferry::cuda::system});
     CHECK(got.device() == pinned);
     CHECK(ferry::cuda::device_of_pointer(got.view().data()).type == device_type::cuda_host);
     CHECK(is_iota_on_host(got.view()));
     ferry::cuda::copier copier;
-    auto const again = ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{space, copier});
+    auto const again = ferry::to_dlpack(array, {.device = pinned}, ferry::destination{space, copier});
     CHECK(is_iota_on_host(again.view()));
 }
 

@@ -1,5 +1,5 @@
-// Compiled with -fno-exceptions -fno-rtti: the functions that return a result (D17). Without exceptions doctest ends the
-// program at a failed REQUIRE.
+// Compiled with -fno-exceptions -fno-rtti: the functions that return a result (D17). Without exceptions doctest ends
+// the program at a failed REQUIRE.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #define DOCTEST_CONFIG_NO_EXCEPTIONS_BUT_WITH_ALL_ASSERTS
 #include <ferry/ferry.hpp>
@@ -166,7 +166,7 @@ TEST_CASE("a failed allocation is errc::out_of_memory") {
     CHECK(ferry::buffer<>::try_allocate(100)->data() != nullptr);
     auto const b = ferry::buffer<exhausted_space>::try_allocate(100);
     CHECK(b.error().code() == errc::out_of_memory);
-    ferry::allocating_from const from{exhausted_space{}};
+    ferry::destination const from{exhausted_space{}};
     CHECK(from.allocate(ferry::cpu, 8, {}).error().code() == errc::out_of_memory);
     CHECK(from.allocate({ferry::device_type::cuda, 0}, 8, {}).error().code() == errc::device);
 }

@@ -25,8 +25,7 @@ template <class Where>
 struct column_move {
     [[nodiscard]] static column run(column const& c, Where const& place, back_end_ref b, stream_token on,
                                     std::source_location where) {
-        if constexpr (memory_space<Where>)
-            return move_column(c, place.device(), b, allocating_from{place, b}, on, where);
+        if constexpr (memory_space<Where>) return move_column(c, place.device(), b, destination{place, b}, on, where);
         else return move_column(c, place, b, b, on, where);
     }
 };

@@ -19,7 +19,7 @@ namespace FERRY_NAMESPACE {
 ///
 /// The data is complete on return, regardless of the stream on which it was produced (D7). A copy has the flag
 /// is_copied. Its memory comes from array_traits<T>::allocate if the producer is an array with this member, otherwise
-/// from the back end; `allocating_from{space, back_end}` allocates from another memory space.
+/// from the back end; `destination{space, back_end}` allocates from another memory space.
 ///
 /// \param from   producer: an array, an exporter or a foreign struct; ownership as in from_dlpack
 /// \param b      back end; required for device memory

@@ -170,13 +170,13 @@ class changed_back_end {
 /// A back end that allocates from a memory space of the caller (D9) and forwards copies, ordering and waits to another
 /// back end. Stores a copy of the space, which is a handle, and a pointer to the back end. As thread-safe as both.
 template <memory_space Space, back_end BackEnd = host_back_end const>
-class allocating_from : public detail::changed_back_end<BackEnd> {
+class destination : public detail::changed_back_end<BackEnd> {
    public:
     /// Constructs a back end from a memory space and another back end.
     ///
     /// \param space       memory space for allocations
     /// \param underneath  back end for copies, ordering and waits; must outlive this object
-    constexpr explicit allocating_from(Space space, BackEnd& underneath = host_only)
+    constexpr explicit destination(Space space, BackEnd& underneath = host_only)
         : detail::changed_back_end<BackEnd>{underneath}, space_{std::move(space)} {}
 
     /// Returns whether a device is supported.
@@ -194,14 +194,16 @@ class allocating_from : public detail::changed_back_end<BackEnd> {
     /// \throws error  errc::device when `d` is not the space's device; errc::out_of_memory when the space returns null
     [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token) const {
 #if FERRY_HAS_EXCEPTIONS
-        static_cast<void>(check_device(d, {"ferry::allocating_from", std::source_location::current()}));
+        static_cast<void>(check_device(d, {"ferry::destination", std::source_location::current()}));
         return buffer<Space>{bytes, space_};
 #else
-        detail::record to{"ferry::allocating_from", std::source_location::current()};
+        detail::record to{"ferry::destination", std::source_location::current()};
         if (!check_device(d, to)) return result<buffer<Space>>{to.outcome.error()};
         return buffer<Space>::try_allocate(bytes, space_);
 #endif
     }
+    /// Returns the space.
+    [[nodiscard]] constexpr Space const& space() const noexcept { return space_; }
 
    private:
     [[nodiscard]] bool check_device(device d, detail::reporter r) const {

@@ -73,12 +73,14 @@ static_assert(sizeof(ferry::buffer<ferry::host_space>) == 3 * sizeof(void*));  /
 
 // ---- back_end ----
 static_assert(ferry::back_end<ferry::host_back_end> && ferry::back_end<ferry::host_back_end const>);
-static_assert(ferry::back_end<ferry::allocating_from<ferry::host_space>>);
-static_assert(ferry::back_end<ferry::allocating_from<ferry::host_space> const>);
+static_assert(ferry::back_end<ferry::destination<ferry::host_space>>);
+static_assert(ferry::back_end<ferry::destination<ferry::host_space> const>);
 static_assert(!ferry::back_end<ferry::host_space> && !ferry::back_end<int>);
 struct cannot_wait {
     bool reaches(ferry::device) const;
-    ferry::buffer<> allocate(ferry::device, std::size_t bytes, ferry::stream_token) const { return ferry::buffer<>{bytes}; }
+    ferry::buffer<> allocate(ferry::device, std::size_t bytes, ferry::stream_token) const {
+        return ferry::buffer<>{bytes};
+    }
     void copy(ferry::copy_plan const&, void*, ferry::device, void const*, ferry::device, ferry::stream_token) const {}
     void order(ferry::stream_token, ferry::stream_token) const {}
 };
@@ -105,14 +107,14 @@ struct can_fly {
     static constexpr bool of = requires(B& b) { b.fly(); };
 };
 template <class B>
-using allocating_from = ferry::allocating_from<ferry::host_space, B>;
-static_assert(ferry::back_end<allocating_from<can_wait>> && ferry::back_end<allocating_from<can_wait> const>);
-static_assert(!ferry::marking_back_end<allocating_from<can_wait>> && ferry::marking_back_end<allocating_from<marks>>);
+using destination = ferry::destination<ferry::host_space, B>;
+static_assert(ferry::back_end<destination<can_wait>> && ferry::back_end<destination<can_wait> const>);
+static_assert(!ferry::marking_back_end<destination<can_wait>> && ferry::marking_back_end<destination<marks>>);
 template <class B>
 using flying = ferry::detail::operations_found<can_fly, B>;
 static_assert(std::same_as<flying<flies>, flies> && std::is_void_v<flying<can_wait>>);
-static_assert(std::same_as<flying<allocating_from<flies>>, flies>);
-static_assert(std::same_as<flying<allocating_from<allocating_from<flies>> const>, flies>);
-static_assert(std::is_void_v<flying<allocating_from<can_wait>>>);
+static_assert(std::same_as<flying<destination<flies>>, flies>);
+static_assert(std::same_as<flying<destination<destination<flies>> const>, flies>);
+static_assert(std::is_void_v<flying<destination<can_wait>>>);
 
 }  // namespace

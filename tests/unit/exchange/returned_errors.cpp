@@ -125,7 +125,7 @@ TEST_CASE("copy fails with the error of each operation that a back end returns")
 
 TEST_CASE("a back end that forwards to another one returns its errors") {
     world w;
-    ferry::allocating_from in{ferry::host_space{}, w.b};
+    ferry::destination in{ferry::host_space{}, w.b};
     w.each_fails("copy wait", [&] { return ferry::try_to_host(w.array(), in); });
     w.each_fails("wait", [&] { return ferry::try_to_host(w.array(pinned), in); });
     w.each_fails("order", [&] { return ferry::try_to_dlpack(w.array(), {.stream = w.ours}, in); });

@@ -500,7 +500,7 @@ TEST_CASE("R53: share_only shares, and refuses to copy") {
     host_array a;
     fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::always}, ferry::share_only); },
           {"is needed and not permitted", "ferry::host_only instead of ferry::share_only"});
-    ferry::allocating_from const wrapped{ferry::host_space{}, ferry::share_only};
+    ferry::destination const wrapped{ferry::host_space{}, ferry::share_only};
     fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::always}, wrapped); },
           {"ferry::host_only instead of ferry::share_only"});
     CHECK(a.data != nullptr);

@@ -65,7 +65,7 @@ TEST_CASE("R53: the result is allocated from the caller's std::pmr or other memo
     std::byte storage[2048];
     std::pmr::monotonic_buffer_resource resource{storage, sizeof storage, std::pmr::null_memory_resource()};
     {
-        ferry::allocating_from const back_end{ferry::resource_space{resource}, sim};
+        ferry::destination const back_end{ferry::resource_space{resource}, sim};
         auto const got = ferry::to_host(array, back_end);
         auto const* const data = static_cast<std::byte const*>(got.view().data());
         CHECK(data >= storage);
@@ -75,7 +75,7 @@ TEST_CASE("R53: the result is allocated from the caller's std::pmr or other memo
     }
     counting_resource own;
     {
-        auto const got = ferry::to_host(array, ferry::allocating_from{ferry::resource_space{own}, sim});
+        auto const got = ferry::to_host(array, ferry::destination{ferry::resource_space{own}, sim});
         CHECK(got.as<float, 1>()(0) == 1.0f);
         CHECK(own.alignment >= 64);  // R31
         CHECK(own.deallocations == 0);
@@ -91,7 +91,7 @@ TEST_CASE("R53: a memory space allocates only for its own device") {
     fails(errc::device,
           [&] {
               (void)ferry::to_dlpack(array, {.device = device{device_type::cuda, 1}, .stream = stream},
-                                     ferry::allocating_from{ferry::host_space{}, sim});
+                                     ferry::destination{ferry::host_space{}, sim});
           },
           {"requested on cuda, expected cpu", "request that device"});
 }

@@ -327,15 +327,15 @@ struct selecting_back_end : ferry::host_back_end {
 
 }  // namespace
 
-TEST_CASE("R42: allocating_from selects devices and imports by other protocols as the back end underneath does") {
+TEST_CASE("R42: destination selects devices and imports by other protocols as the back end underneath does") {
     support::start_python();
     std::vector<device> selected;
     selecting_back_end const underneath{{}, &selected};
-    ferry::allocating_from const b{ferry::host_space{}, underneath};
+    ferry::destination const b{ferry::host_space{}, underneath};
     static_assert(ferry::python::detail::selects_device<decltype(b)>);
     static_assert(ferry::python::detail::imports_other_protocol<decltype(b)>);
-    static_assert(!ferry::python::detail::selects_device<ferry::allocating_from<ferry::host_space>>);
-    static_assert(!ferry::python::detail::imports_other_protocol<ferry::allocating_from<ferry::host_space>>);
+    static_assert(!ferry::python::detail::selects_device<ferry::destination<ferry::host_space>>);
+    static_assert(!ferry::python::detail::imports_other_protocol<ferry::destination<ferry::host_space>>);
     static_cast<void>(imported_from("(2, 1)", device{device_type::cuda, 1}, {}, b));
     CHECK(selected == std::vector{device{device_type::cuda, 1}});
     reference const object{support::eval("object()")};

@@ -18,20 +18,20 @@ TEST_CASE("R40: host_only supports the CPU only") {
     CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % 64 == 0);
 }
 
-TEST_CASE("D9: allocating_from supports host-accessible memory of its space, and the devices of its back end") {
+TEST_CASE("D9: destination supports host-accessible memory of its space, and the devices of its back end") {
     struct device_space : ferry::host_space {
         [[nodiscard]] ferry::device device() const { return {device_type::cuda}; }
     };
     struct pinned_space : ferry::host_space {
         [[nodiscard]] ferry::device device() const { return {device_type::cuda_host}; }
     };
-    CHECK(ferry::allocating_from{pinned_space{}}.reaches(device_type::cuda_host));
-    CHECK(!ferry::allocating_from{pinned_space{}}.reaches(device_type::cuda));
-    CHECK(!ferry::allocating_from{device_space{}}.reaches(device_type::cuda));  // host code would fault there
+    CHECK(ferry::destination{pinned_space{}}.reaches(device_type::cuda_host));
+    CHECK(!ferry::destination{pinned_space{}}.reaches(device_type::cuda));
+    CHECK(!ferry::destination{device_space{}}.reaches(device_type::cuda));  // host code would fault there
     support::sim_system sim{device_type::cuda};
-    CHECK(ferry::allocating_from{device_space{}, sim}.reaches(device_type::cuda));
+    CHECK(ferry::destination{device_space{}, sim}.reaches(device_type::cuda));
     support::fails(ferry::errc::device,
-                   [&] { (void)ferry::allocating_from{device_space{}, sim}.allocate(ferry::cpu, 1, {}); },
+                   [&] { (void)ferry::destination{device_space{}, sim}.allocate(ferry::cpu, 1, {}); },
                    {"the result is requested on cpu, expected cuda, the space's device"});
 }
 

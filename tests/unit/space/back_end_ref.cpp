@@ -26,7 +26,7 @@ std::int64_t const two[] = {2};
 static_assert(ferry::marking_back_end<back_end_ref> && ferry::marking_back_end<back_end_ref const>);
 static_assert(std::is_trivially_copyable_v<back_end_ref> && sizeof(back_end_ref) == 2 * sizeof(void*));
 static_assert(std::is_convertible_v<ferry::host_back_end const&, back_end_ref>);
-static_assert(std::is_convertible_v<ferry::allocating_from<ferry::host_space>, back_end_ref>);
+static_assert(std::is_convertible_v<ferry::destination<ferry::host_space>, back_end_ref>);
 static_assert(!std::is_convertible_v<ferry::host_space, back_end_ref> && !std::is_convertible_v<int, back_end_ref>);
 
 /// Memory or a mark of a given size that counts its owners.
@@ -112,7 +112,7 @@ TEST_CASE("D24: a reference calls the operations of its back end, also of a temp
     int const from[] = {1, 2};
     int to[] = {0, 0};
     auto const dst = ints_at(to), src = ints_at(const_cast<int*>(from));
-    CHECK(ferry::copy(dst, src, ferry::allocating_from{ferry::host_space{}}) == 8);
+    CHECK(ferry::copy(dst, src, ferry::destination{ferry::host_space{}}) == 8);
     CHECK(to[1] == 2);
     support::sim_system sim{device{device_type::cuda}};
     back_end_ref const ref{sim}, copy{ref};

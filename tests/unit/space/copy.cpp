@@ -50,8 +50,7 @@ struct returning {
 };
 
 void refuses(errc code, tensor_view const& dst, tensor_view const& src, std::initializer_list<char const*> texts = {}) {
-    both_fail(
-        code, [&] { (void)ferry::copy(dst, src); }, [&] { return ferry::try_copy(dst, src); }, texts);
+    both_fail(code, [&] { (void)ferry::copy(dst, src); }, [&] { return ferry::try_copy(dst, src); }, texts);
 }
 
 }  // namespace
@@ -97,8 +96,7 @@ TEST_CASE("an error that an operation of a back end returns is the error of the 
     for (char const operation : {'c', 'w'}) {
         returning b{operation};
         both_fail(
-            errc::driver, [&] { (void)ferry::copy(dst, src, b, on); },
-            [&] { return ferry::try_copy(dst, src, b, on); },
+            errc::driver, [&] { (void)ferry::copy(dst, src, b, on); }, [&] { return ferry::try_copy(dst, src, b, on); },
             {operation == 'c' ? "device: copy failed" : "device: wait failed"});
         CHECK(b.waits == (operation == 'c' ? 0 : 2));
     }
@@ -162,7 +160,7 @@ TEST_CASE("R43: copy waits unless the back end reports that the copy is complete
         CHECK(ferry::copy(tensor_view{to, six}, tensor_view{from, six, {}, gpu}, b, on) == 24);
         CHECK(to[5] == 6.0f);
         CHECK(b.waits == (has_run ? 0 : 1));
-        ferry::allocating_from in{ferry::host_space{}, b};
+        ferry::destination in{ferry::host_space{}, b};
         CHECK(ferry::copy(tensor_view{to, six}, tensor_view{from, six, {}, gpu}, in, on) == 24);
         CHECK(b.waits == (has_run ? 0 : 2));
     }

@@ -89,9 +89,9 @@ class spill_core {
    public:
     template <back_end B, memory_space S>
     spill_core(B& b, S space, spill_options const& options) : options_{options}, device_{space.device()} {
-        using destination = held_mark<allocating_from<S, B>>;
-        if (!destination_.store(destination{allocating_from<S, B>{std::move(space), b}})) throw std::bad_alloc{};
-        on_device_ = back_end_ref{*static_cast<allocating_from<S, B>*>(destination_.data())};
+        if (!destination_.store(held_mark<destination<S, B>>{destination<S, B>{std::move(space), b}}))
+            throw std::bad_alloc{};
+        on_device_ = back_end_ref{*static_cast<destination<S, B>*>(destination_.data())};
         back_end_ = back_end_ref{b};
         back_end_object_ = const_cast<void*>(static_cast<void const*>(&b));
         marks_ = &marks_of<B>::table;
