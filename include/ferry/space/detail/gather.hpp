@@ -91,11 +91,12 @@ void copy_plane(Piece piece, plane const& p, std::byte* dst, std::byte const* sr
 
 /// Executes loops over units of `unit` bytes, in the order of the destination.
 inline void gather(loop_nest const& nest, std::int64_t unit, std::byte* dst, std::byte const* src) noexcept {
-    plane const inner{nest};
-    with_piece(unit, [&](auto piece) noexcept {
-        for_each_outer(nest, plane::dimensions(nest),
-                       [&](std::int64_t d, std::int64_t s) noexcept { copy_plane(piece, inner, dst + d, src + s); });
+    auto* const copy = with_piece(unit, [](auto piece) noexcept -> plane_function* {
+        return [](plane const& p, std::size_t size, std::byte* d, std::byte const* s) noexcept {
+            copy_plane(decltype(piece){size}, p, d, s);
+        };
     });
+    for_each_plane(nest, plane{nest}, plane::dimensions(nest), static_cast<std::size_t>(unit), dst, src, copy);
 }
 
 }  // namespace FERRY_NAMESPACE::detail

@@ -1,8 +1,10 @@
 // ferry: the outer loops of a copy.
 #pragma once
 
+#include <ferry/config.hpp>
 #include <ferry/space/loop_nest.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace FERRY_NAMESPACE::detail {
@@ -52,5 +54,16 @@ struct plane {
     /// Returns the number of dimensions of a nest that its plane covers.
     [[nodiscard]] static int dimensions(loop_nest const& nest) noexcept { return nest.rank < 2 ? nest.rank : 2; }
 };
+
+/// Copies the units of a plane, which have `unit` bytes. Called by pointer, so that the loops around it exist once for
+/// all units.
+using plane_function = void(plane const& p, std::size_t unit, std::byte* dst, std::byte const* src) noexcept;
+
+/// Calls `copy` for `inner` at every index of all but the last `dimensions` dimensions of a nest.
+FERRY_NOINLINE inline void for_each_plane(loop_nest const& nest, plane const& inner, int dimensions, std::size_t unit,
+                                          std::byte* dst, std::byte const* src, plane_function* copy) noexcept {
+    for_each_outer(nest, dimensions,
+                   [&](std::int64_t d, std::int64_t s) noexcept { copy(inner, unit, dst + d, src + s); });
+}
 
 }  // namespace FERRY_NAMESPACE::detail

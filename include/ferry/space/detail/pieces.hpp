@@ -13,6 +13,7 @@ namespace FERRY_NAMESPACE::detail {
 template <std::size_t Size>
 struct exact_piece {
     static constexpr std::size_t size = Size;
+    constexpr explicit exact_piece(std::size_t = Size) noexcept {}
     void operator()(std::byte* __restrict dst, std::byte const* __restrict src) const noexcept {
         std::memcpy(dst, src, Size);
     }
@@ -39,9 +40,9 @@ struct long_piece {
     }
 };
 
-/// Calls `body` with the function object that copies `size` bytes.
+/// Calls `body` with the function object that copies `size` bytes, and returns its result.
 template <class Body>
-void with_piece(std::int64_t size, Body const& body) noexcept {
+auto with_piece(std::int64_t size, Body const& body) noexcept {
     auto const n = static_cast<std::size_t>(size);
     switch (n) {
         case 1: return body(exact_piece<1>{});

@@ -85,11 +85,11 @@ void transpose_units(exact_piece<Size> piece, plane const& p, std::byte* dst, st
 struct plane_part : plane {
     std::int64_t rows_below;
 };
+using part_function = void(plane_part const& part, std::size_t unit, std::byte* dst, std::byte const* src) noexcept;
 
-/// Divides a plane into parts of at most `rows` × `columns` and calls `body(part, dst, src)` for each.
-template <class Body>
-void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std::byte* dst, std::byte const* src,
-                   Body const& body) noexcept {
+/// Divides a plane into parts of at most `rows` × `columns` and calls `body` for each.
+FERRY_NOINLINE inline void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std::size_t unit,
+                                         std::byte* dst, std::byte const* src, part_function* body) noexcept {
     // Rows of the destination are often in different pages, so bands of limited height reduce TLB misses.
     std::int64_t const band = rows > rows_per_pass ? rows : rows_per_pass / rows * rows;
     auto const least = [](std::int64_t a, std::int64_t b) noexcept { return a < b ? a : b; };
@@ -100,7 +100,7 @@ void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std:
                 part.rows = least(rows, p.rows - r);
                 part.rows_below = p.rows - r - part.rows;
                 part.columns = least(columns, p.columns - c);
-                body(part, dst + r * p.dst_row + c * p.dst_column, src + r * p.src_row + c * p.src_column);
+                body(part, unit, dst + r * p.dst_row + c * p.dst_column, src + r * p.src_row + c * p.src_column);
             }
 }
 
@@ -108,18 +108,19 @@ void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std:
 template <std::size_t Size>
 void transpose_dense(plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr std::int64_t tile = 64 / Size, block = 16 / Size;
-    for_each_part(p, tile, tile, dst, src, [&](plane_part const& part, std::byte* d, std::byte const* s) noexcept {
+    constexpr part_function* copy_tile = [](plane_part const& part, std::size_t, std::byte* d,
+                                            std::byte const* s) noexcept {
         if (part.rows == tile && part.columns == tile) {
             // Prefetches the next tile of the column during the copy of this one.
             for (std::int64_t i = 0; i < tile && part.rows_below >= tile; ++i) {
-                FERRY_PREFETCH(d + (tile + i) * p.dst_row, 1);
-                FERRY_PREFETCH(s + i * p.src_column + 64, 0);
+                FERRY_PREFETCH(d + (tile + i) * part.dst_row, 1);
+                FERRY_PREFETCH(s + i * part.src_column + 64, 0);
             }
-            return transpose_tile<Size>(d, p.dst_row, s, p.src_column);
+            return transpose_tile<Size>(d, part.dst_row, s, part.src_column);
         }
         if constexpr (block > 1) {
-            for_each_part(part, block, block, d, s,
-                          [&](plane_part const& q, std::byte* to, std::byte const* from) noexcept {
+            for_each_part(part, block, block, Size, d, s,
+                          [](plane_part const& q, std::size_t, std::byte* to, std::byte const* from) noexcept {
                               if (q.rows == block && q.columns == block)
                                   return transpose_block<Size>(to, q.dst_row, from, q.src_column);
                               transpose_units(exact_piece<Size>{}, q, to, from);
@@ -127,7 +128,8 @@ void transpose_dense(plane const& p, std::byte* dst, std::byte const* src) noexc
         } else {
             transpose_units(exact_piece<Size>{}, part, d, s);
         }
-    });
+    };
+    for_each_part(p, tile, tile, Size, dst, src, copy_tile);
 }
 
 template <class Piece>
@@ -136,9 +138,10 @@ void transpose_plane(Piece piece, plane const& p, std::byte* dst, std::byte cons
     auto const tile = static_cast<std::int64_t>(64 / piece.size > 4 ? 64 / piece.size : 4);
     auto const rows = p.columns < tile ? tile * tile / p.columns : tile;
     auto const columns = p.rows < tile ? tile * tile / p.rows : tile;
-    for_each_part(p, rows, columns, dst, src, [&](plane_part const& part, std::byte* d, std::byte const* s) noexcept {
-        transpose_units(piece, part, d, s);
-    });
+    for_each_part(p, rows, columns, piece.size, dst, src,
+                  [](plane_part const& part, std::size_t unit, std::byte* d, std::byte const* s) noexcept {
+                      transpose_units(Piece{unit}, part, d, s);
+                  });
 }
 
 template <std::size_t Size>
@@ -167,10 +170,12 @@ inline void transpose(loop_nest const& nest, std::int64_t unit, std::byte* dst, 
         inner.dst_row = -inner.dst_row;
         inner.src_row = -inner.src_row;
     }
-    with_piece(unit, [&](auto piece) noexcept {
-        for_each_outer(
-            nest, 2, [&](std::int64_t d, std::int64_t s) noexcept { transpose_plane(piece, inner, dst + d, src + s); });
+    auto* const copy = with_piece(unit, [](auto piece) noexcept -> plane_function* {
+        return [](plane const& p, std::size_t size, std::byte* d, std::byte const* s) noexcept {
+            transpose_plane(decltype(piece){size}, p, d, s);
+        };
     });
+    for_each_plane(nest, inner, 2, static_cast<std::size_t>(unit), dst, src, copy);
 }
 
 }  // namespace FERRY_NAMESPACE::detail
