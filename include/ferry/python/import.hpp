@@ -5,6 +5,7 @@
 #include <ferry/python/capsule.hpp>
 #include <ferry/python/detail/back_end.hpp>
 #include <ferry/python/detail/call_dlpack.hpp>
+#include <ferry/python/detail/numpy_array.hpp>
 #include <ferry/python/detail/published.hpp>
 #include <ferry/python/detail/torch_tensor.hpp>
 #include <ferry/python/error.hpp>
@@ -99,9 +100,8 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
     if (import_by_table(x, type, got)) return;
     if constexpr (imports_other_protocol<BackEnd>)
         if (PyType_Check(x) == 0)
-            if (auto other = ferry::detail::call([&] {
-                    return ferry::detail::find_operations<has_other_protocol>(b)->import_other_protocol(x);
-                }))
+            if (auto other = ferry::detail::call(
+                    [&] { return ferry::detail::find_operations<has_other_protocol>(b)->import_other_protocol(x); }))
                 got = std::move(*other);
 }
 
@@ -115,8 +115,7 @@ void import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] 
         return {};
     }
     long long type = 0, id = 0;
-    if (!to_pair(pair.get(), type, id) || type < 0 || type > abi::device::ascend || id < 0 || id > INT32_MAX)
-        return {};
+    if (!to_pair(pair.get(), type, id) || type < 0 || type > abi::device::ascend || id < 0 || id > INT32_MAX) return {};
     return device{static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
@@ -145,8 +144,9 @@ FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request con
             if (auto const* const table = find_exchange_api(x, type)) current = current_stream_of(*table, at);
     }
     if (!current) {
-        replace_error("from_dlpack: the producer does not share this memory, and the stream on which it would copy is "
-                      "unknown: copy it with the producer's library, synchronise, and import the copy");
+        replace_error(
+            "from_dlpack: the producer does not share this memory, and the stream on which it would copy is "
+            "unknown: copy it with the producer's library, synchronise, and import the copy");
         throw error_is_set{};
     }
     PyErr_Clear();
@@ -167,12 +167,12 @@ FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request con
 /// which T uses the data (R43).
 template <class T, class BackEnd>
 FERRY_NOINLINE void import_by_dlpack(PyObject* x, published const& type, request const& given,
-                                        std::optional<device> const& at, BackEnd& b, imported& got) {
+                                     std::optional<device> const& at, BackEnd& b, imported& got) {
     device const target = given.device.value_or(at.value_or(cpu));
     bool const copied_here = at && is_copied_here(*at, target, b);
     // No stream is passed for pinned memory, which PyTorch exports as CPU memory: the producer then waits (R49).
-    bool const adds_stream = has_current_stream<T> && at && is_known(target.type) &&
-                             (copied_here || target.type != device_type::cuda_host);
+    bool const adds_stream =
+        has_current_stream<T> && at && is_known(target.type) && (copied_here || target.type != device_type::cuda_host);
     request changed;
     if (adds_stream) changed = ferry::detail::with_stream<T>(given, target);
     request const& req = adds_stream ? changed : given;
@@ -225,13 +225,12 @@ FERRY_COLD void repeat_import(PyObject* x, published const& type, request const&
 /// \throws error_is_set, error  errors of import_by_dlpack and import_without_dlpack; errc::device if the device
 ///                             changes
 template <class T, class BackEnd>
-FERRY_NOINLINE void import_producer(PyObject* x, published const& type, request const& req, BackEnd& b,
-                                       imported& got) {
+FERRY_NOINLINE void import_producer(PyObject* x, published const& type, request const& req, BackEnd& b, imported& got) {
     bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
     if (is_plain && import_by_table(x, type, got)) return;
     if (!has_dlpack(x, type)) return import_without_dlpack(x, type, b, got);
-    bool const needs_device = has_current_stream<T> || selects_device<BackEnd> || !is_plain || !req.stream.is_none() ||
-                              type.exports_gpu;
+    bool const needs_device =
+        has_current_stream<T> || selects_device<BackEnd> || !is_plain || !req.stream.is_none() || type.exports_gpu;
     auto const announced = needs_device ? dlpack_device_of(x) : std::nullopt;
     import_by_dlpack<T>(x, type, req, announced, b, got);
     if (is_ordered(got.tensor.device(), announced, req.device)) return;
@@ -278,6 +277,9 @@ void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
         got.ready_on = ready_in_capsule(got.tensor);
         return;
     }
+    // In host memory, the stream and the version of a request have no effect on an array that is shared.
+    if (!req.device && req.copy != copy_policy::always && req.stream.is_none() && (got.tensor = import_numpy(x)))
+        return;
     published const type = published_by(Py_TYPE(x));
     if (type.torch_base != nullptr) import_torch<T>(x, type, req, b, got);
     else import_producer<T>(x, type, req, b, got);
@@ -344,8 +346,7 @@ template <class T, class BackEnd>
 /// \throws error  errors of ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54);
 ///                errc::device if two calls to `__dlpack__` export on different devices (R37)
 template <class T, class BackEnd = host_back_end>
-[[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = {},
-                            flags assumed = flags::read_only) {
+[[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = {}, flags assumed = flags::read_only) {
     detail::require_main_interpreter();
     return detail::import_as<T>(x, req, b, assumed);
 }

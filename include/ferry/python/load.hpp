@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/python/capsule.hpp>
+#include <ferry/python/detail/numpy_array.hpp>
 #include <ferry/python/detail/published.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/import.hpp>
@@ -141,7 +142,7 @@ class loader {
                 }
             } else {
                 request req{.copy =
-                                 may_copy || Options::copy == copy_policy::always ? Options::copy : copy_policy::never};
+                                may_copy || Options::copy == copy_policy::always ? Options::copy : copy_policy::never};
                 if constexpr (Options::moves) req.device = Options::where;
                 value.emplace(import_as<T>(x, req, b));
             }
@@ -171,6 +172,30 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
     using view = typed_view<T, Rank, Access, Layout>;
 
     [[nodiscard]] bool load(PyObject* x, bool may_copy) {
+        if constexpr (reads_numpy) {
+            std::int64_t lists[2 * Rank + 1];
+            void* data = nullptr;
+            require_main_interpreter();
+            auto const found = match_numpy(x, ferry::detail::target_of<T, Rank, Access, Layout>, lists, data);
+            if (found == numpy_match::differs) return false;
+            if (found == numpy_match::matches) {
+                Py_INCREF(x);
+                array_ = reference{x};
+                value.emplace(ferry::detail::checked_by_as{},
+                              tensor_view{data, dtype_of<T>, {lists, Rank}, {lists + Rank, Rank}});
+                return true;
+            }
+        }
+        return load_by_dlpack(x, may_copy);
+    }
+
+    std::optional<view> value;
+
+   private:
+    static constexpr bool reads_numpy =
+        Rank != dynamic_rank && Access == access_from::host && !Options::moves && Options::copy != copy_policy::always;
+
+    [[nodiscard]] FERRY_NOINLINE bool load_by_dlpack(PyObject* x, bool may_copy) {
         return try_import<Options>(x, [&] {
             if (peek(x, [&](tensor_view const& v) {
                     return !(is_match(v) && (Options::moves || can_view_or_copy(v, may_copy)));
@@ -184,9 +209,6 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
         });
     }
 
-    std::optional<view> value;
-
-   private:
     void copy() {
         request req{.copy = copy_policy::always, .layout = Layout};
         auto const dev = tensor_->device();
@@ -217,6 +239,7 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
     }
 
     std::optional<managed_tensor> tensor_;
+    reference array_;
 };
 
 }  // namespace FERRY_NAMESPACE::python::detail
