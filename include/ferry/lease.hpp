@@ -3,5 +3,6 @@
 
 #include <ferry/lease/options.hpp>
 #include <ferry/lease/retrying_space.hpp>
+#include <ferry/lease/shared_tensor.hpp>
 #include <ferry/lease/spill_manager.hpp>
 #include <ferry/lease/spillable.hpp>

@@ -222,6 +222,34 @@ TEST_CASE("cuda lease: a spill while another stream is captured leaves the captu
     CHECK(holds(m, 0, s.get()));
 }
 
+TEST_CASE("cuda lease: a shared tensor is copied on the stream of its writer, behind the last write") {
+    load_kernels();
+    cuda::copier copier;
+    test_stream const a, b;
+    cuda::device_space const space{0};
+    auto first = std::make_optional<ferry::shared_tensor>(floats(space, 1000, 0, a.get()),
+                                                          ferry::destination{space, copier}, a.token());
+    ferry::shared_tensor second = *first;
+    a.finish();
+    b.finish();
+    managed_tensor const old = first->read(b.token());
+    {
+        gate closed{a.get()};
+        auto* const p = const_cast<float*>(data_of(old));
+        add(p, p, 5, 1000, a.get());  // the pending work of a writer
+        managed_tensor const m = second.write(a.token());
+        auto* const q = const_cast<float*>(data_of(m));
+        CHECK(q != p);
+        add(q, q, 7, 1000, a.get());
+        CHECK_GATED(!closed.is_open());  // the copy is queued
+    }
+    managed_tensor const m = second.read(a.token());
+    CHECK(holds(m, 12, a.get()));
+    CHECK(holds(old, 5, a.get()));
+    first.reset();
+    CHECK(holds(old, 5, a.get()));
+}
+
 TEST_CASE("cuda lease: eight threads share a device that is too small for them") {
     load_kernels();
     cuda::copier copier;
@@ -280,6 +308,14 @@ TEST_CASE("cuda lease: the program of docs/leases.md") {
         ferry::retrying_space<ferry::cuda::device_space> const space{device, manager};
         ferry::buffer<ferry::retrying_space<ferry::cuda::device_space>> const workspace{1 << 20, space};
         // [/room]
+        auto another = read_from_disk(device);
+        // [share]
+        ferry::shared_tensor a{std::move(another), ferry::destination{device, copier}, stream}, b = a;  // share memory
+        ferry::managed_tensor const old = a.read(stream);  // read-only; does not copy
+        ferry::managed_tensor const w =
+            b.write(stream);  // `b` has memory of its own now; `old` and `a` keep the values
+        // [/share]
+        CHECK(data_of(w) != data_of(old));
         CHECK(manager.free_up(1) == 4000);
         CHECK(workspace.size() == 1 << 20);
         s.finish();

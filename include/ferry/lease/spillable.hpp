@@ -78,6 +78,13 @@ class allocation_handle {
         return own(std::move(owner), view, flags::none, version::current, r);
     }
 
+    /// Returns a handle of a copy, which is queued on `on`, behind the last write.
+    [[nodiscard]] allocation_handle copied(stream_token on, record const& call) const {
+        core_->begin(*allocation_, on, false, call).value();
+        lease const source{core_, *allocation_, on, false};  // ends behind the copy
+        return {core_, core_->duplicate(*allocation_, on).value()};
+    }
+
    private:
     std::shared_ptr<spill_core> core_;
     allocation* allocation_ = nullptr;

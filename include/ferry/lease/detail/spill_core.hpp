@@ -65,6 +65,7 @@ struct allocation : lease_link {
     flags bits{};
     bool has_strides = false;
     std::vector<std::int64_t> dims{};  ///< extents, then strides
+    stream_token writer{};             ///< stream of the last lease for writing
     std::source_location where{};      ///< of the oldest live lease
 
     [[nodiscard]] tensor_view view(device d, flags more) const noexcept {
@@ -112,9 +113,10 @@ class spill_core {
     FERRY_INLINE void end(allocation& a, lease_use const& use) noexcept;
     FERRY_INLINE void hold(allocation& a) noexcept;
     FERRY_INLINE void drop(allocation& a) noexcept;
-    /// Returns whether one handle and no lease for reading refers to an allocation, or whether a lease writes it.
+    /// Returns whether one handle and no lease for reading refers to an allocation, which may then be written.
     [[nodiscard]] FERRY_INLINE bool is_alone(allocation const& a) const noexcept;
-    [[nodiscard]] FERRY_INLINE bool is_written(allocation const& a) const noexcept;
+    /// Returns whether a lease for writing is live, and on which stream the last one began.
+    [[nodiscard]] FERRY_INLINE bool is_written(allocation const& a, stream_token& on) const noexcept;
 
     [[nodiscard]] FERRY_INLINE result<> reserve(std::size_t bytes);
     FERRY_INLINE void unreserve(std::size_t bytes) noexcept;

@@ -216,6 +216,7 @@ FERRY_INLINE result<> spill_core::begin(allocation& a, stream_token on, bool wri
             totals_.returned_bytes += a.bytes;
         }
     }
+    if (writes) a.writer = on;
     if (a.state.readers + a.state.writers == 1) {
         settle(a);
         totals_.leased_bytes += a.bytes;
@@ -287,8 +288,9 @@ FERRY_INLINE bool spill_core::is_alone(allocation const& a) const noexcept {
     lock const held{mutex_};
     return a.state.handles == 1 && a.state.readers == 0 && !has(a.bits, flags::read_only);
 }
-FERRY_INLINE bool spill_core::is_written(allocation const& a) const noexcept {
+FERRY_INLINE bool spill_core::is_written(allocation const& a, stream_token& on) const noexcept {
     lock const held{mutex_};
+    on = a.writer;
     return a.state.writers != 0;
 }
 
