@@ -29,8 +29,8 @@ WHY = {
     "and checks the view.",
     "minitensor to torch through the exchange tables": "The export allocates and checks the struct, whereas the peer imports an existing struct.",
     "share: 1000 columns in 1000": "The difference is small compared with the time of 1000 shares, and varies by more than the budget from run to run.",
-    "frame of": "A topic also writes and reads its file by system calls, so that a shortened file is an error and no SIGBUS, checks it, and counts the reader. "
-    "Here, a system call takes 0.5 to 0.7 µs.",
+    "frame of": "A topic also looks up the slot, locks the cache of mappings, counts the reader, and allocates a tensor, whose pages are not in the caches of a process "
+    "that has just been woken. Neither side makes a system call but for the futex.",
     "contiguous": "Both sides call the same `memcpy`. The faster side varies from run to run.",
 }
 

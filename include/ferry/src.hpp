@@ -31,12 +31,14 @@
 #if FERRY_HAS_IPC
 #include <ferry/ipc/detail/attach.ipp>
 #include <ferry/ipc/detail/attach_column.ipp>
+#include <ferry/ipc/detail/publisher.ipp>
 #include <ferry/ipc/detail/send.ipp>
 #include <ferry/ipc/detail/session.ipp>
 #include <ferry/ipc/detail/share.ipp>
 #include <ferry/ipc/detail/share_column.ipp>
 #include <ferry/ipc/detail/shared.ipp>
 #include <ferry/ipc/detail/space.ipp>
+#include <ferry/ipc/detail/subscriber.ipp>
 #endif
 #endif
 #endif

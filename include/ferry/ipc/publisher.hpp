@@ -2,19 +2,16 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
-#include <ferry/ipc/detail/process.hpp>
-#include <ferry/ipc/detail/topic_file.hpp>
+#include <ferry/ipc/options.hpp>
 #include <ferry/ipc/shared.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>  // the state is owned
 #include <optional>
-#include <string>  // the name is owned
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>  // slots
 
@@ -35,21 +32,7 @@ class publisher {
     /// \throws error  errc::busy: the name has a publisher; errc::argument; errc::permission: the directory is not this
     ///                user's alone; errc::out_of_memory
     /// \throws std::bad_alloc
-    publisher(std::string_view name, std::vector<shared>&& slots, topic_options const& how = {})
-        : how_{how}, file_{name, how} {
-        if (slots.size() < 2 || slots.size() > detail::most_slots)
-            detail::fail(errc::argument, api,
-                         message{"expected 2 to 252 slots, got "} << std::uint64_t{slots.size()}
-                                                                  << ": pass more or fewer shares");
-        std::uint32_t files = 1;  // the topic's own file is the first
-        for (auto const& s : slots) {
-            records_.push_back(describe(s));
-            records_.back().record.first_file = files;
-            files += records_.back().record.files;
-        }
-        file_.make(records_, newest_);
-        slots_.swap(slots);
-    }
+    FERRY_INLINE publisher(std::string_view name, std::vector<shared>&& slots, topic_options const& how = {});
     // For a list of shares: `publisher camera{"rig/left", {share(a), share(b), share(c)}}`.
     template <std::size_t N>
     publisher(std::string_view name, shared (&&slots)[N], topic_options const& how = {})
@@ -58,9 +41,7 @@ class publisher {
     publisher& operator=(publisher const&) = delete;
     /// Ends the publication: subscribers keep their frames, and wait for the next publisher. The file stays, without
     /// frames, so that the next publisher continues the generations; see `withdraw`.
-    ~publisher() {
-        if (process_.is_here()) file_.end();
-    }
+    FERRY_INLINE ~publisher();
 
     /// Returns a slot that is neither the newest nor read, for writing.
     ///
@@ -68,23 +49,9 @@ class publisher {
     /// \param on     stream that writes: it waits for the work of the readers; without a stream the host waits
     /// \return       number of the slot; empty: readers have all slots. Drop the frame, or `replace` a slot.
     /// \throws error  errc::argument: a forked child; errors of the back end
-    [[nodiscard]] std::optional<unsigned> begin(std::chrono::nanoseconds limit = {}, stream_token on = {}) {
-        check_process();
-        auto const end = detail::deadline(limit);
-        std::chrono::nanoseconds pause = std::chrono::microseconds{10};
-        for (;;) {
-            for (std::size_t i = 1; i <= slots_.size(); ++i) {
-                auto const k = static_cast<unsigned>((last_ + i) % slots_.size());
-                if (k != newest_ && take(k, on)) return last_ = k;
-            }
-            auto const left = end - std::chrono::steady_clock::now();
-            if (left <= std::chrono::nanoseconds{0}) return {};
-            std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, left));
-            pause = std::min<std::chrono::nanoseconds>(2 * pause, std::chrono::milliseconds{1});
-        }
-    }
+    [[nodiscard]] FERRY_INLINE std::optional<unsigned> begin(std::chrono::nanoseconds limit = {}, stream_token on = {});
     /// Returns the share of a slot, whose `tensor` is written. \param slot  number below that of the slots
-    [[nodiscard]] shared const& operator[](unsigned slot) const noexcept { return slots_[slot]; }
+    [[nodiscard]] FERRY_INLINE shared const& operator[](unsigned slot) const noexcept;
 
     /// Gives a slot new memory, which can be written and published at once. Its readers keep the former memory.
     ///
@@ -92,23 +59,7 @@ class publisher {
     /// \param fresh  an open share of memory that needs no files; owned on success
     /// \throws error  errc::argument: another slot or share, or its descriptor is too large for a topic without a name
     /// \throws std::bad_alloc
-    void replace(unsigned slot, shared&& fresh) {
-        check_process();
-        if (slot >= slots_.size() || slot == newest_)
-            detail::fail(
-                errc::argument, api,
-                message{"slot "} << slot << " is the newest, or does not exist: pass a slot that begin() returned");
-        auto made = describe(fresh);
-        if (made.record.files != 0 || (!file_.has_name() && !file_.has_room_for(made)))
-            detail::fail(errc::argument, api,
-                         message{"subscribers have no file for the new memory of slot "}
-                             << slot << ": make another publisher, or share it in a named segment");
-        file_.put_generation(slot, 0);
-        made.is_begun = true;
-        records_[slot] = std::move(made);
-        slots_[slot] = std::move(fresh);  // closes the former share
-        last_ = slot;
-    }
+    FERRY_INLINE void replace(unsigned slot, shared&& fresh);
 
     /// Publishes the frame in a slot, atomically: subscribers see all of it, or the frame before.
     ///
@@ -118,89 +69,25 @@ class publisher {
     /// \return      generation of the frame, 1 more than that of the last
     /// \throws error  errc::argument: another slot, or a forked child; errc::out_of_memory; errors of
     ///                `shared::record_ready`
-    std::uint64_t publish(unsigned slot, stream_token on = {}) {
-        check_process();
-        if (slot >= slots_.size() || !records_[slot].is_begun)
-            detail::fail(errc::argument, api,
-                         message{"slot "} << slot << " is not being written: pass the result of begin");
-        auto& r = records_[slot];
-        if (slots_[slot].record_ready(on)) {
-            auto made = describe(slots_[slot]);
-            made.record.first_file = r.record.first_file;
-            made.is_begun = true;
-            r = std::move(made);
-        }
-        if (!file_.has_room_for(r)) file_.make(records_, newest_);
-        if (auto const next = file_.generation() + 1; !r.is_written || r.record.generation != next) {
-            r.record.generation = next;
-            r.is_written ? file_.put_generation(slot, next) : file_.put(slot, r);
-        }
-        r.is_written = true;
-        file_.publish(slot);
-        r.is_begun = false;
-        newest_ = slot;
-        return r.record.generation;
-    }
+    FERRY_INLINE std::uint64_t publish(unsigned slot, stream_token on = {});
 
     /// Returns the generation of the newest frame; 0: nothing has been published under the name.
-    [[nodiscard]] std::uint64_t generation() const noexcept { return file_.generation(); }
+    [[nodiscard]] FERRY_INLINE std::uint64_t generation() const noexcept;
     /// Returns the file descriptors that a subscriber without the name, or of memory that needs files, receives over a
     /// socket (`send`): the topic's file, then those of the slots in anonymous segments. Borrowed.
     /// \throws std::bad_alloc
-    [[nodiscard]] std::vector<int> files() const {
-        std::vector<int> all{file_.handout()};
-        for (auto const& s : slots_)
-            for (int const file : s.files())
-                if (file >= 0) all.push_back(file);
-        return all;
-    }
+    [[nodiscard]] FERRY_INLINE std::vector<int> files() const;
     /// Removes the name, so that the next publisher begins with generation 1. This publisher continues with those
     /// subscribers that have opened it.
-    void withdraw() noexcept {
-        if (process_.is_here()) file_.remove_name();
-    }
+    FERRY_INLINE void withdraw() noexcept;
 
    private:
-    static constexpr char const* api = detail::topic_writer::api;
-
-    void check_process() const {
-        if (!process_.is_here())
-            detail::fail(errc::argument, api, message{"a forked child has no publisher: make one under another name"});
-    }
-    [[nodiscard]] detail::topic_slot describe(shared const& s) {
-        if (!s.is_open())
-            detail::fail(errc::argument, api,
-                         message{"a slot has no open share: pass the result of ferry::ipc::share"});
-        auto made = detail::describe(s.descriptor(), how_, ++stamps_, api);
-        made.record.files = static_cast<std::uint32_t>(std::ranges::count_if(s.files(), [](int i) { return i >= 0; }));
-        return made;
-    }
-    /// Takes a slot from the subscribers, unless one of them reads it.
-    [[nodiscard]] bool take(unsigned k, stream_token on) {
-        auto& r = records_[k];
-        auto const next = file_.generation() + 1;
-        file_.put_generation(k, next);  // first: from here on no subscriber keeps it
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-        try {
-            if (slots_[k].wait_for_readers({}, on)) {
-                r.record.generation = next;
-                return r.is_begun = true;
-            }
-        } catch (...) {
-            file_.put_generation(k, r.record.generation);
-            throw;
-        }
-        file_.put_generation(k, r.record.generation);
-        return false;
-    }
-
-    topic_options how_;
-    detail::topic_writer file_;
-    std::vector<shared> slots_{};
-    std::vector<detail::topic_slot> records_{};
-    std::uint64_t stamps_ = 0;
-    unsigned last_ = 0, newest_ = detail::no_slot;  // own copies: what is in the file is not trusted
-    detail::process_mark process_ = detail::process_mark::here();
+    struct state;
+    std::unique_ptr<state> state_;
 };
 
 }  // namespace FERRY_NAMESPACE::ipc
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/ipc/detail/publisher.ipp>
+#endif

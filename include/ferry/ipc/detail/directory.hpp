@@ -89,36 +89,29 @@ void for_each_name(int directory, char const* api, F f) {
     return opened;
 }
 
-/// A 32-bit word in a file that processes wait on. Only the kernel reads it through the mapping, so a file that another
-/// process shortens does not raise SIGBUS.
-class futex_word {
-   public:
-    futex_word() = default;
-    /// Maps the first page of a file. \param at  offset of the word
-    futex_word(int file, std::size_t at, char const* api) : at_{at} {
-        void* const page = ::mmap(nullptr, at + sizeof(std::uint32_t), PROT_READ, MAP_SHARED, file, 0);
-        if (page == MAP_FAILED) fail_system(api, "mmap");
-        page_ = {page, unmap{at + sizeof(std::uint32_t)}};
-    }
-    /// Waits until `wake`, unless the word has another value already.
-    void wait(std::uint32_t value, std::chrono::nanoseconds limit) const noexcept {
-        timespec const t{static_cast<time_t>(limit.count() / 1'000'000'000), limit.count() % 1'000'000'000};
-        if (call(FUTEX_WAIT, value, &t) != 0 && errno == EFAULT)  // the file was shortened
-            std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(limit, std::chrono::milliseconds{1}));
-    }
-    void wake() const noexcept { call(FUTEX_WAKE, INT32_MAX, nullptr); }
-
-   private:
-    struct unmap {
-        std::size_t bytes;
-        void operator()(void* page) const noexcept { ::munmap(page, bytes); }
-    };
-    long call(int operation, std::uint32_t value, timespec const* limit) const noexcept {
-        return ::syscall(SYS_futex, static_cast<std::byte*>(page_.get()) + at_, operation, value, limit, nullptr, 0);
-    }
-    std::unique_ptr<void, unmap> page_{};
-    std::size_t at_ = 0;
+struct unmap {
+    std::size_t bytes;
+    void operator()(void* at) const noexcept { ::munmap(at, bytes); }
 };
+using mapped_file = std::unique_ptr<void, unmap>;
+
+/// Maps the first bytes of a file.
+[[nodiscard]] inline mapped_file map_file(int file, std::size_t bytes, int access, char const* api) {
+    void* const at = ::mmap(nullptr, bytes, access, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) fail_system(api, "mmap");
+    return {at, unmap{bytes}};
+}
+
+/// Waits until `futex_wake`, unless the word has another value already. Only the kernel reads it.
+/// \return  0 or EAGAIN: the word has changed; EFAULT: its file is shorter, where a read raises SIGBUS; otherwise
+/// ETIMEDOUT
+inline int futex_wait(void const* word, std::uint32_t value, std::chrono::nanoseconds limit) noexcept {
+    timespec const t{static_cast<time_t>(limit.count() / 1'000'000'000), limit.count() % 1'000'000'000};
+    return ::syscall(SYS_futex, word, FUTEX_WAIT, value, &t, nullptr, 0) == 0 ? 0 : errno;
+}
+inline void futex_wake(void const* word) noexcept {
+    ::syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
 
 /// The file `.names` of a directory. A process owns a name as long as it has locked the byte of the name's hash. The
 /// first word changes when a name appears.
@@ -138,11 +131,11 @@ class names_file {
         return is_locked(file_.get(), byte_of(file));
     }
     /// Wakes the subscribers that wait for a name.
-    void announce() const noexcept {
+    void announce(char const* api) const noexcept {
         auto const now = static_cast<std::uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count());
         static_cast<void>(::pwrite(file_.get(), &now, sizeof now, 0));
         try {
-            futex_word{file_.get(), 0, "ferry::ipc::publisher"}.wake();
+            futex_wake(map_file(file_.get(), sizeof now, PROT_READ, api).get());
         } catch (...) {  // they look again after a second
         }
     }
@@ -152,7 +145,8 @@ class names_file {
         return word;
     }
     void wait(std::uint32_t arrivals, std::chrono::nanoseconds limit, char const* api) const {
-        futex_word{file_.get(), 0, api}.wait(arrivals, limit);
+        if (futex_wait(map_file(file_.get(), sizeof arrivals, PROT_READ, api).get(), arrivals, limit) == EFAULT)
+            std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(limit, std::chrono::milliseconds{1}));
     }
 
    private:

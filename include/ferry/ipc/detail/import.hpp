@@ -46,7 +46,8 @@ struct mapping_entry {
 
     std::string key{};
     std::shared_ptr<region> where{};
-    std::vector<std::unique_ptr<opened>> foreign{};  // off the host: one for each memory under this name
+    std::shared_ptr<void> life = std::make_shared<char>();  // of this entry
+    std::vector<std::unique_ptr<opened>> foreign{};         // off the host: one for each memory under this name
     std::uint64_t share = 0;
     process_mark process{};
     int place = -1;    // in the control page; -1: its segment is sealed
@@ -81,9 +82,7 @@ struct mapping_entry {
         return all;
     }
     /// Whether a child that was forked meanwhile may read through its copy of the mapping.
-    [[nodiscard]] bool is_inherited() const noexcept {
-        return foreign.empty() && forked_at != forks();
-    }
+    [[nodiscard]] bool is_inherited() const noexcept { return foreign.empty() && forked_at != forks(); }
 };
 
 /// The mappings of a session by key. Up to two bounds, the most recently used of the unused ones are kept.
@@ -104,18 +103,11 @@ class import_cache {
         for (;;) {
             auto const found = by_key_.find(key);
             if (found == by_key_.end()) break;
-            mapping_entry& one = *found->second;
-            if (one.is_opening) {
+            if (found->second->is_opening) {
                 opened_.wait(lock);
                 continue;
             }
-            if (one.users == 0) {
-                if (!one.begin_reading()) fail_no_lock(where);
-                used_.splice(used_.begin(), unused_, found->second);
-                bytes_ -= one.bytes();
-                one.forked_at = forks();
-            }
-            ++one.users;
+            use(found->second, where);
             return found->second;
         }
         used_.emplace_front();
@@ -145,12 +137,22 @@ class import_cache {
         return made;
     }
 
-    /// One user less. Unmaps what is not worth keeping.
-    void release(handle at) noexcept {
+    /// One more user of a mapping of this process, by the handle of a former use.
+    /// \return  false: it is no longer mapped
+    [[nodiscard]] bool acquire_again(handle at, std::weak_ptr<void> const& life, std::source_location where) {
+        std::lock_guard const lock{mutex_};
+        if (life.expired() || !at->process.is_here()) return false;
+        use(at, where);
+        return true;
+    }
+
+    /// One user less. Unmaps what is not worth keeping. \param is_known  see attachment
+    void release(handle at, bool is_known = false) noexcept {
         list doomed;
         std::lock_guard const lock{mutex_};
         // Not at each release, because it takes 0.5 us for each unused mapping.
-        if (auto const now = std::chrono::steady_clock::now(); now - checked_at_ >= std::chrono::milliseconds{1}) {
+        if (auto const now = std::chrono::steady_clock::now();
+            !is_known && now - checked_at_ >= std::chrono::milliseconds{1}) {
             checked_at_ = now;
             take_unused(doomed, true);
         }
@@ -160,7 +162,7 @@ class import_cache {
         bool const is_mine = one.process.is_here() && !one.is_inherited() && !one.has_no_event();
         if (is_mine) one.end_reading();
         bool const has_room = bound_ != 0 && one.bytes() <= most_bytes_;
-        if (bool const keep = is_mine && one.is_current && has_room && one.is_attachable(); !keep) {
+        if (bool const keep = is_mine && one.is_current && has_room && (is_known || one.is_attachable()); !keep) {
             if (one.is_current) by_key_.erase(one.key);
             doomed.splice(doomed.begin(), used_, at);
             return;
@@ -226,6 +228,15 @@ class import_cache {
     }
 
    private:
+    void use(handle at, std::source_location where) {
+        if (at->users == 0) {
+            if (!at->begin_reading()) fail_no_lock(where);
+            used_.splice(used_.begin(), unused_, at);
+            bytes_ -= at->bytes();
+            at->forked_at = forks();
+        }
+        ++at->users;
+    }
     void take(handle unused, list& doomed) noexcept {
         bytes_ -= unused->bytes();
         by_key_.erase(unused->key);

@@ -30,8 +30,9 @@ namespace FERRY_NAMESPACE::ipc::detail {
 /// A tensor's hold on a mapping.
 class attachment {
    public:
-    attachment(std::shared_ptr<session_state> session, import_cache::handle mapping) noexcept
-        : session_{std::move(session)}, mapping_{mapping} {
+    /// \param is_known  the mapping is kept for the next attach, without a look whether its share is open
+    attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, bool is_known = false) noexcept
+        : session_{std::move(session)}, mapping_{mapping}, is_known_{is_known} {
         if (mapping_->process.is_here()) mapping_->control().add_reader(mapping_->place);
     }
     attachment(attachment&& other) noexcept = default;
@@ -47,8 +48,9 @@ class attachment {
             // The child has the place as well, and this process will not use it again.
             if (!mapping_->is_inherited()) mapping_->control().drop_reader(mapping_->place);
         }
-        session_->imports().release(mapping_);
+        session_->imports().release(mapping_, is_known_);
     }
+    [[nodiscard]] import_cache::handle mapping() const noexcept { return mapping_; }
     /// Sets the stream on which the memory is used, after it has been checked.
     void use_on(stream_token on) noexcept { on_ = on; }
 
@@ -72,6 +74,7 @@ class attachment {
 
     std::shared_ptr<session_state> session_;  // null when moved from
     import_cache::handle mapping_;
+    bool is_known_;
     stream_token on_{};
 };
 
