@@ -1,7 +1,10 @@
 // GPU tensors shared with another process, by one call each.
+#include <ferry/column.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/share.hpp>
+#include <ferry/ipc/share_column.hpp>
+#include <gpu/calls.hpp>
 #include <gpu/importer.hpp>
 #include <gpu/plain_array.hpp>
 #include <gpu/world.hpp>
@@ -12,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -46,6 +50,33 @@ TEST_CASE("ipc share: slices and views with strides of either sign arrive withou
             }
         }
     }
+}
+
+TEST_CASE("ipc share: the driver is asked for the facts of each allocation once") {
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    cuda::shareable back_end;
+    ipc::session session;
+    auto const asked = [&](int allocations) {
+        std::vector<ferry::column> children;
+        for (int i = 0; i < allocations; ++i) {
+            auto const one = std::make_shared<ferry::buffer<cuda::device_space>>(4096);
+            ferry::column_buffer const buffers[] = {{}, {one->data(), 4000}};
+            children.push_back(ferry::make_column({.format = "f", .length = 1000, .buffers = buffers}, one, gpu));
+        }
+        auto const table = ferry::make_struct(children, "t");
+        calls::reset();
+        auto const shared =
+            ipc::share(table, {.session = &session, .copy = copy_policy::never, .ready_on = {}}, back_end);
+        CHECK(shared.descriptor().memories.size() == static_cast<std::size_t>(allocations));
+        return std::pair{calls::count(calls::of::advice), calls::count(calls::of::query)};
+    };
+    static_cast<void>(asked(1));
+    auto const few = asked(10), many = asked(30);
+    CHECK(many.first - few.first == 20 * 6);    // 4 attributes; the capture mode for the handle
+    CHECK(many.second - few.second == 20 * 2);  // the range, and the UUID of the device
 }
 
 TEST_CASE("ipc share: the importer's stream waits for the exporter's, and neither host does") {

@@ -214,6 +214,8 @@ class sim_shareable {
     }
     [[nodiscard]] exported export_memory(ferry::ipc::byte_range const& r, ferry::device d,
                                          ferry::stream_token ready_on) const {
+        if (auto const* const why = refusal(r, d))
+            ferry::detail::fail(ferry::errc::not_exportable, "sim_ipc", ferry::message{why});
         auto const block = sim_->block_at(r.begin);
         auto const handle = sim_handle::of(block->file());
         ferry::wire::memory m;

@@ -290,12 +290,7 @@ class sharing_back_end : public back_end_ref {
     /// \return   the reason, in static storage; null when the memory can be shared without a copy
     /// \throws error  errors of `allocation_of`
     [[nodiscard]] char const* refusal(ipc::byte_range const& r, device) const {
-        auto const a = allocation_of(r.begin);
-        if (is_shared_by_pool(a)) return nullptr;
-        if (auto const* const why = detail::why_not_exportable(a)) return why;
-        if (options_.isolate && a.may_have_neighbours())
-            return "its allocation may share a block of 2 MiB with others, which the handle would expose";
-        return nullptr;
+        return refusal_of(allocation_of(r.begin));
     }
 
     /// Allocates shareable memory with cudaMalloc, in whole blocks of 2 MiB, so that its handle exposes no other
@@ -328,10 +323,13 @@ class sharing_back_end : public back_end_ref {
     /// \param ready_on  stream on which the data is ready; {} if the data is ready already
     /// \return          description, with the ready event; without an event if `ready_on` is {}, or if the host waited
     ///                  because no event was free
-    /// \throws error  errc::not_exportable, out_of_range, device, stream, capturing; errors of `allocation_of`; errors
-    ///                of CUDA
+    /// \throws error  errc::not_exportable for memory that `refusal` refuses; errc::out_of_range, device, stream,
+    ///                capturing; errors of `allocation_of`; errors of CUDA
     [[nodiscard]] exported_allocation export_memory(ipc::byte_range const& r, device d, stream_token ready_on) const {
         auto const a = allocation_of(r.begin);
+        if (auto const* const why = refusal_of(a))
+            ferry::detail::fail(errc::not_exportable, "ferry::cuda::shareable",
+                                message{why} << ": allow a copy, or allocate the memory with cudaMalloc");
         auto const offset = static_cast<std::size_t>(r.begin - a.base);
         if (a.device_id != d.id)
             ferry::detail::fail(errc::device, "ferry::cuda::shareable",
@@ -416,6 +414,13 @@ class sharing_back_end : public back_end_ref {
           events_{std::make_shared<detail::ipc_events>(options.most_events)} {}
 
    private:
+    [[nodiscard]] char const* refusal_of(allocation const& a) const noexcept {
+        if (is_shared_by_pool(a)) return nullptr;
+        if (auto const* const why = detail::why_not_exportable(a)) return why;
+        if (options_.isolate && a.may_have_neighbours())
+            return "its allocation may share a block of 2 MiB with others, which the handle would expose";
+        return nullptr;
+    }
     [[nodiscard]] bool is_shared_by_pool(allocation const& a) const noexcept {
         return options_.pools && a.is_of_pool && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) != 0;
     }

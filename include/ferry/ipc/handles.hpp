@@ -77,11 +77,12 @@ concept opened_memory = std::move_constructible<O> &&
 ///
 /// - `exports(device)`: whether this back end shares memory of the device by handles. False for host memory, which is
 ///   shared in segments.
-/// - `refusal(range, device)`: null when a handle can be made for this memory; otherwise a sentence with the reason,
-///   such as `it comes from a stream-ordered pool`.
-/// - `allocate_exportable(device, bytes, on)`: allocates memory that `refusal` accepts, for copies.
 /// - `export_memory(range, device, ready_on)`: makes the handle, and records an event after all work queued on
-///   `ready_on`. Does not block the host, unless no event is free.
+///   `ready_on`. Does not block the host, unless no event is free. \throws error  errc::not_exportable when no handle
+///   can be made for this memory
+/// - `refusal(range, device)`: the reason for errc::not_exportable, a sentence such as `it comes from a stream-ordered
+///   pool`; null for memory that `export_memory` exports. Called only after that error.
+/// - `allocate_exportable(device, bytes, on)`: allocates memory that `export_memory` exports, for copies.
 /// - `opens(memory)`: whether this back end opens memory of such a description.
 /// - `open_memory(memory, opening)`: opens it. \throws error  errc::stale_handle, device_not_found, no_peer_access,
 ///   already_mapped, same_process, no_driver, out_of_range, permission

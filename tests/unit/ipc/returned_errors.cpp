@@ -120,7 +120,7 @@ ferry::wire::descriptor foreign(ferry::ipc::shared const& s) {
 TEST_CASE("share fails with the error of each operation that a back end returns, and keeps no memory") {
     world w;
     auto const kept = w.tensor();
-    w.each_fails("exports refusal export_memory", [&] {
+    w.each_fails("exports export_memory", [&] {
         session own;
         return share(w.tensor(), {.session = &own, .ready_on = w.on}, w.b);
     });
@@ -132,7 +132,7 @@ TEST_CASE("share fails with the error of each operation that a back end returns,
         session own;
         return share(w.numbers(pinned), {.session = &own, .ready_on = w.on}, w.b);
     });
-    w.each_fails("exports refusal export_memory exports refusal export_memory", [&] {
+    w.each_fails("exports export_memory exports export_memory", [&] {
         session own;
         return share(w.numbers(gpu), {.session = &own, .ready_on = w.on}, w.b);
     });

@@ -20,8 +20,10 @@ struct allocation {
     std::int32_t device_id = 0;      ///< ordinal; -1: unknown
     bool has_legacy_handle = false;  ///< allocated by cudaMalloc, so that cudaIpcGetMemHandle accepts it
     bool is_managed = false;
-    bool is_of_pool = false;    ///< allocated from a memory pool; can be exported only together with the pool
-    unsigned handle_types = 0;  ///< handle types that the memory supports, as bits of cudaMemAllocationHandleType
+    bool is_of_pool = false;  ///< allocated from a memory pool; can be exported only together with the pool
+    /// Handle types that the memory of a pool or of the virtual memory API supports, as bits of
+    /// cudaMemAllocationHandleType.
+    unsigned handle_types = 0;
 
     /// Returns whether other allocations may share a 2 MiB block with this one. An IPC handle maps whole blocks, so the
     /// importer could access these allocations as well.
@@ -80,36 +82,36 @@ template <class Find = decltype(&find_range)>
     auto const ask = [&](auto& out, CUpointer_attribute what) {
         return api.pointer_get_attribute(&out, what, at) == CUDA_SUCCESS;
     };
-    CUmemorytype type{};
-    if (!ask(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE) || type != CU_MEMORYTYPE_DEVICE)
-        ferry::detail::fail(
-            errc::foreign_pointer, "ferry::cuda::allocation_of",
-            message{
-                "the address is not in device memory: correct the device that the producer reports, or "
-                "check that it has not freed the memory"},
-            where);
+    unsigned long long legacy = 0, managed = 0;  // wide enough for any size that the driver writes
+    unsigned long long handle_types = 0;
+    CUmemoryPool pool = nullptr;
+    bool const has_handle = ask(legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) && legacy != 0;
+    static_cast<void>(ask(managed, CU_POINTER_ATTRIBUTE_IS_MANAGED));
+    if (!has_handle) {
+        CUmemorytype type{};
+        if (!ask(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE) || type != CU_MEMORYTYPE_DEVICE)
+            ferry::detail::fail(errc::foreign_pointer, "ferry::cuda::allocation_of",
+                                message{"the address is not in device memory: correct the device that the producer "
+                                        "reports, or check that it has not freed the memory"},
+                                where);
+        static_cast<void>(ask(handle_types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES));
+        static_cast<void>(ask(pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE));
+    }
     allocation a;
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
     unsigned long long id = 0;
     int device_id = -1;
-    unsigned long long legacy = 0, managed = 0;  // wide enough for any size that the driver writes
-    unsigned long long handle_types = 0;
-    CUmemoryPool pool = nullptr;
     if (!detail::find_range(at, base, bytes) || bytes == 0)
         ferry::detail::fail(errc::driver, "cuPointerGetAttribute",
                             message{"the driver reports no address range for this allocation"}, where);
     static_cast<void>(ask(id, CU_POINTER_ATTRIBUTE_BUFFER_ID));  // absent for imported memory on some drivers
     static_cast<void>(ask(device_id, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL));
-    static_cast<void>(ask(legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE));
-    static_cast<void>(ask(managed, CU_POINTER_ATTRIBUTE_IS_MANAGED));
-    static_cast<void>(ask(handle_types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES));
-    static_cast<void>(ask(pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE));
     a.base = reinterpret_cast<std::byte*>(base);
     a.bytes = bytes;
     a.id = id;
     a.device_id = device_id;
-    a.has_legacy_handle = legacy != 0 && managed == 0;
+    a.has_legacy_handle = has_handle && managed == 0;
     a.is_managed = managed != 0;
     a.is_of_pool = pool != nullptr;
     a.handle_types = static_cast<unsigned>(handle_types);

@@ -95,8 +95,7 @@ class new_share {
             refusal = "memory of its device has no handle for other processes";
         } else {
             known = find_opened(range, place, refusal);
-            if (known == nullptr && refusal == nullptr) refusal = handles_->refusal(range, place);
-            if (known == nullptr && refusal == nullptr) known = &export_range(range, place, nullptr);
+            if (known == nullptr && refusal == nullptr) known = try_export(range, place, refusal);
         }
         if (refusal != nullptr && how_.copy == copy_policy::never)
             fail(is_on_host ? errc::copy_needed : errc::not_exportable, share_api,
@@ -236,6 +235,16 @@ class new_share {
         s->is_passed_on = true;
         s->handles.push_back(std::move(handle));
         return &add(*s, std::move(m), found->begin, place);
+    }
+    /// Exports memory of a device; null, with the reason, when it has no handle. The reason is asked for only then,
+    /// because the back end examines the allocation for it.
+    [[nodiscard]] known_memory const* try_export(byte_range const& range, ferry::device place, char const*& refusal) {
+        try {
+            return &export_range(range, place, nullptr);
+        } catch (error const& e) {
+            if (e.code() != errc::not_exportable || (refusal = handles_->refusal(range, place)) == nullptr) throw;
+            return nullptr;
+        }
     }
     /// Memory of a device, by a handle for its whole allocation. All memories of a device have one control page and one
     /// event, which the first one exports. `copy` outlives the handle.
