@@ -32,6 +32,7 @@
 #include <ferry/ipc/detail/attach.ipp>
 #include <ferry/ipc/detail/attach_column.ipp>
 #include <ferry/ipc/detail/publisher.ipp>
+#include <ferry/ipc/detail/registry.ipp>
 #include <ferry/ipc/detail/send.ipp>
 #include <ferry/ipc/detail/session.ipp>
 #include <ferry/ipc/detail/share.ipp>

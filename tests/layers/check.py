@@ -66,7 +66,6 @@ REASONS = {
     "ipc/detail/new_share.hpp": "the ways to find memory for a range depend on the same state",
     "ipc/detail/open_group.hpp": "one call, whose ways to open a memory exclude each other",
     "ipc/detail/segment.hpp": "one object, whose functions depend on its files",
-    "ipc/registry.hpp": "the owner of a registry and its readers share the format",
     "lease/detail/spill_core.ipp": "one object, whose functions share its lock",
     "python/detail/published.hpp": "their cache differs between builds of CPython with and without the GIL",
     "python/import.hpp": "the imports through the exchange table, __dlpack__ and another protocol, and their order",
