@@ -4,6 +4,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import re
 import signal
 import sys
 
@@ -115,7 +116,10 @@ def print_text(found, keys):
 
 
 def escaped(text):
-    return text.replace("|", "\\|").replace("\n", " ")
+    """Returns text for a cell: names with double underscores are code, and would be bold otherwise."""
+    parts = text.replace("|", "\\|").replace("\n", " ").split("`")  # those with odd numbers are code
+    parts[::2] = [re.sub(r"\b__\w+__", r"`\g<0>`", part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def print_markdown(found, keys):
@@ -125,7 +129,7 @@ def print_markdown(found, keys):
     silences = [bool(results) and {r.outcome for r in results} == {"n/a"} for _, results in found.values()]
     for rule, text, *cells in table(found, keys):
         cells = ["" if c == "n/a" and not silent else shown.get(c, c) for c, silent in zip(cells, silences)]
-        print(f"| {rule} | {text} | {' | '.join(cells)} |")
+        print(f"| {rule} | {escaped(text)} | {' | '.join(cells)} |")
     for silent, (facts, results) in zip(silences, found.values()):
         if silent:  # prints the reason for an empty column
             print(f"\nNo rule applies to {facts['name']}: {escaped('; '.join(dict.fromkeys(r.evidence for r in results)))}.")
