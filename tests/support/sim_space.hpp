@@ -366,8 +366,8 @@ class sim_system {
     void check_race(sim_stream const* reader, sim_block const* source) {
         std::lock_guard const lock{mutex_};
         if (source == nullptr || source->writer == nullptr || source->writer == reader) return;
-        auto const seen = (reader != nullptr ? reader->seen : host_).of(*source->writer);
-        if (seen < source->written_at) ++races_;
+        auto const seen = reader != nullptr ? reader->seen.of(*source->writer) : 0;
+        if (std::max(seen, host_.of(*source->writer)) < source->written_at) ++races_;
     }
     void count_read(sim_block const* source) {
         if (source != nullptr && source->is_released) ++reads_after_release_;

@@ -19,8 +19,6 @@ struct spill_options {
     /// Stream of the memory space, on which tensors are copied: required if the space allocates in stream order. None:
     /// the back end selects a stream.
     stream_token stream{};
-    /// Whether the manager records where its live leases began, for `spill_manager::live_leases`.
-    bool records_places = false;
 };
 
 /// Totals of a spill_manager since its construction, unless stated otherwise.

@@ -167,6 +167,7 @@ TEST_CASE("a spill waits for the work that was queued when the lease ended") {
 TEST_CASE("a spill waits for the streams that used_on adds to a lease") {
     world w;
     spillable const t = w.adopt(1);
+    w.sim.finish(w.stream);
     auto const gate = w.sim.close(w.other);
     {
         managed_tensor const m = t.write(w.stream);

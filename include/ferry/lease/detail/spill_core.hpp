@@ -135,8 +135,12 @@ class spill_core {
 
     FERRY_INLINE void release_if_dropped(allocation& a, lock& held) noexcept;
     FERRY_INLINE void settle(allocation& a) noexcept;
-    FERRY_INLINE void collect(lock& held) noexcept;
-    FERRY_INLINE std::size_t destroy(allocation& a, lock& held) noexcept;
+    void collect(lock& held) noexcept {
+        std::size_t freed = 0;
+        while (dropped_.next != &dropped_ && free_dropped(held, false, freed)) {
+        }
+    }
+    FERRY_INLINE bool free_dropped(lock& held, bool waits, std::size_t& freed) noexcept;
     FERRY_INLINE std::size_t free_one(lock& held, result<>& failure) noexcept;
     [[nodiscard]] FERRY_INLINE result<any_owner> allocate(std::size_t bytes, stream_token on);
     [[nodiscard]] FERRY_INLINE result<> spill(allocation& a, any_owner& host, ferry::device& where) noexcept;

@@ -60,36 +60,24 @@ FERRY_INLINE void spill_core::release_if_dropped(allocation& a, lock& held) noex
     collect(held);
 }
 
-/// Frees the dropped allocations whose work has completed, oldest first, until it finds another one.
-FERRY_INLINE void spill_core::collect(lock& held) noexcept {
-    while (dropped_.next != &dropped_) {
-        auto& a = *static_cast<allocation*>(dropped_.next);
-        a.unlink();
-        ++moving_;
-        bool const is_closed = is_closed_;
-        held.unlock();
-        bool const is_done = is_closed || a.marks.are_done(*marks_);
-        held.lock();
-        if (!is_done) dropped_.next->append(a);
-        else destroy(a, held);
-        --moving_;
-        changed_.notify_all();
-        if (!is_done) return;
-    }
-}
-
-/// Destroys an allocation that is in no list. Returns the number of bytes of device memory that it frees.
-FERRY_INLINE std::size_t spill_core::destroy(allocation& a, lock& held) noexcept {
-    bool const is_resident = a.state.at == lease_state::place::resident;
-    bool const is_pinned = a.host_device.type != device_type::cpu;
-    auto const bytes = a.bytes;
+/// Frees the oldest dropped allocation, and adds the bytes of device memory to `freed`. Without `waits`, leaves it if
+/// its work has not completed, and returns false.
+FERRY_INLINE bool spill_core::free_dropped(lock& held, bool waits, std::size_t& freed) noexcept {
+    auto& a = *static_cast<allocation*>(dropped_.next);
+    a.unlink();
+    bool const is_resident = a.state.at == lease_state::place::resident, is_closed = is_closed_;
+    auto const bytes = a.bytes, pinned = a.host_device.type != device_type::cpu ? a.bytes : 0;
+    ++moving_;
     held.unlock();
-    delete &a;  // waits for its marks, then frees its memory
+    bool const is_done = waits || is_closed || a.marks.are_done(*marks_);
+    if (is_done) delete &a;  // waits for its marks, then frees its memory
     held.lock();
-    if (!is_resident) return is_pinned ? pinned_ -= bytes : 0, 0;
-    resident_ -= bytes;
-    totals_.freed_bytes += bytes;
-    return bytes;
+    --moving_;
+    changed_.notify_all();
+    if (!is_done) return dropped_.next->append(a), false;
+    if (is_resident) resident_ -= bytes, totals_.freed_bytes += bytes, freed += bytes;
+    pinned_ -= pinned;
+    return true;
 }
 
 FERRY_INLINE result<allocation*> spill_core::adopt(managed_tensor& tensor, stream_token on, std::size_t reserved,
@@ -328,14 +316,7 @@ FERRY_INLINE result<> spill_core::spill(allocation& a, any_owner& host, ferry::d
 /// none, or if the spill failed, with its error in `failure`.
 FERRY_INLINE std::size_t spill_core::free_one(lock& held, result<>& failure) noexcept {
     std::size_t freed = 0;
-    while (freed == 0 && dropped_.next != &dropped_) {
-        auto& a = *static_cast<allocation*>(dropped_.next);
-        a.unlink();
-        ++moving_;
-        freed = destroy(a, held);
-        --moving_;
-        changed_.notify_all();
-    }
+    while (freed == 0 && dropped_.next != &dropped_) static_cast<void>(free_dropped(held, true, freed));
     if (freed != 0 || is_closed_ || idle_.next == &idle_) return freed;
     auto& a = *static_cast<allocation*>(idle_.next);
     a.unlink();
