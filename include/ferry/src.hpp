@@ -19,7 +19,9 @@
 #include <ferry/column/detail/make_struct.ipp>
 #include <ferry/column/detail/structure.ipp>
 #include <ferry/column/detail/validate.ipp>
+#include <ferry/column/detail/view.ipp>
 #if FERRY_HAS_EXCEPTIONS
+#include <ferry/arrow/detail/device.ipp>
 #include <ferry/arrow/detail/from_arrow.ipp>
 #include <ferry/arrow/detail/from_schema.ipp>
 #include <ferry/arrow/detail/from_stream.ipp>

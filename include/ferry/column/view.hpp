@@ -6,7 +6,6 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/column/bitmap.hpp>
-#include <ferry/column/detail/bits.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/column/type.hpp>
@@ -47,8 +46,9 @@ struct column_node {
     std::span<std::byte const> arena{};  // one allocation with the buffers of the tree; empty: unknown
 };
 
-[[nodiscard]] bool check_host(column_view const& c, reporter r);
-[[nodiscard]] std::int64_t count_nulls(column_view const& c, reporter r);
+/// Fails unless the host can read the memory of all nodes.
+[[nodiscard]] FERRY_INLINE bool check_host(column_view const& c, reporter r);
+[[nodiscard]] FERRY_INLINE std::int64_t count_nulls(column_view const& c, reporter r);
 
 }  // namespace detail
 
@@ -265,11 +265,7 @@ class column_view : public column_interface<column_view> {
         return detail::attempt<void>(api, where, [&](detail::reporter r) { return detail::check_host(*this, r); });
     }
     /// \return  the format for messages, at most 40 characters of it
-    [[nodiscard]] message name_of_format() const noexcept {
-        message text{"`"};
-        detail::put_printable(text, format().substr(0, 40));
-        return text << (format().size() > 40 ? "…`" : "`");
-    }
+    [[nodiscard]] FERRY_INLINE message name_of_format() const noexcept;
     [[nodiscard]] detail::column_node const& node() const noexcept { return *node_; }
     /// \return  whether the view has all items of its node
     [[nodiscard]] bool is_whole() const noexcept { return offset_ == node_->offset && length_ == node_->length; }
@@ -284,41 +280,14 @@ class column_view : public column_interface<column_view> {
         return one;
     }
     // After an error they return any view.
-    [[nodiscard]] column_view find_child(int i, detail::reporter r) const {
-        if (i >= 0 && i < child_count()) return node_->children[static_cast<std::size_t>(i)];
-        static_cast<void>(report(r, errc::out_of_range,
-                                 message{"child "} << i << " is out of range: child_count() is " << child_count()
-                                                   << ": pass an index from 0 to child_count() - 1"));
-        return *this;
-    }
-    [[nodiscard]] column_view find_child(std::string_view name, detail::reporter r) const {
-        for (auto const& child : node_->children)
-            if (child.name == name) return child;
-        message text{"the column has no child `"};
-        detail::put_printable(text, name);
-        static_cast<void>(report(r, errc::argument, text << "`: pass the name of a child"));
-        return *this;
-    }
-    [[nodiscard]] column_view find_dictionary(detail::reporter r) const {
-        if (has_dictionary()) return *node_->dictionary;
-        static_cast<void>(
-            report(r, errc::argument, "the column is not dictionary-encoded: check has_dictionary() first"));
-        return *this;
-    }
-    [[nodiscard]] column_view find_slice(std::int64_t begin, std::int64_t length, detail::reporter r) const {
-        if (begin >= 0 && length >= 0 && begin <= length_ && length <= length_ - begin)
-            return {*node_, offset_ + begin, length};
-        static_cast<void>(report(r, errc::out_of_range,
-                                 message{"items "} << begin << " to " << begin << " + " << length
-                                                   << " are out of range: length() is " << length_
-                                                   << ": pass 0 <= begin and begin + length <= length()"));
-        return *this;
-    }
+    [[nodiscard]] FERRY_INLINE column_view find_child(int i, detail::reporter r) const;
+    [[nodiscard]] FERRY_INLINE column_view find_child(std::string_view name, detail::reporter r) const;
+    [[nodiscard]] FERRY_INLINE column_view find_dictionary(detail::reporter r) const;
+    [[nodiscard]] FERRY_INLINE column_view find_slice(std::int64_t begin, std::int64_t length,
+                                                      detail::reporter r) const;
+    FERRY_INLINE void check_fields(detail::reporter r) const;
     [[nodiscard]] column_view find_field(auto const& which, detail::reporter r) const {
-        if (type().id != type_id::structure && type().id != type_id::sparse_union)
-            static_cast<void>(report(r, errc::argument,
-                                     message{"expected a struct or sparse union, got a column of format "}
-                                         << name_of_format().c_str() << ": use child()"));
+        check_fields(r);
         return find_child(which, r).find_slice(offset_, length_, r);
     }
 
@@ -346,53 +315,23 @@ namespace detail {
     return {child.node(), child.offset() + begin * each, (c.offset() + c.length() - begin) * each};
 }
 
+using node_function = bool(void const* f, column_view const& c, column_path const& path);
+FERRY_INLINE bool visit_nodes(column_view const& c, column_path const& path, node_function* call, void const* f);
 /// Calls `f` with each node of a tree and its path, until it returns false.
 /// \return  false if a call did
 template <class F>
 [[nodiscard]] bool for_each_node(column_view const& c, column_path const& path, F const& f) {
-    if (!f(c, path)) return false;
-    for (int i = 0; i < c.child_count(); ++i) {
-        auto const child = child_of(c, i);
-        if (!for_each_node(child, column_path{path, c.type().id, i, child.name()}, f)) return false;
-    }
-    return !c.has_dictionary() || for_each_node(dictionary_of(c), path.dictionary(), f);
-}
-
-/// Fails unless the host can read the buffers of the node.
-[[nodiscard]] inline bool check_host_node(column_view const& c, reporter r) {
-    if (is_host_accessible(c.device())) return true;
-    return report(r, errc::not_accessible,
-                  message{"the column is on "} << name(c.device().type) << ":" << c.device().id
-                                               << ": move it to the host with to()");
-}
-/// Fails unless the host can read the memory of all nodes.
-inline bool check_host(column_view const& c, reporter r) {
-    if (!c.is_mixed()) return check_host_node(c, r);
-    return for_each_node(c, column_path{c.name()}, [&](column_view const& n, column_path const& path) {
-        if (is_host_accessible(n.device())) return true;
-        return report(r, errc::not_accessible,
-                      message{} << path << " is on " << name(n.device().type) << ":" << n.device().id
-                                << ": move the column to the host with to()");
-    });
+    auto* const call = +[](void const* to, column_view const& node, column_path const& its) -> bool {
+        return (*static_cast<F const*>(to))(node, its);
+    };
+    return visit_nodes(c, path, call, &f);
 }
 /// Fails unless all nodes are on one device; the message ends with `cure`.
-[[nodiscard]] inline bool check_one_device(column_view const& c, char const* cure, reporter r) {
-    if (!c.is_mixed()) return true;
-    return for_each_node(c, column_path{c.name()}, [&](column_view const& n, column_path const& path) {
-        if (is_same_device(n.device(), c.device())) return true;
-        return report(r, errc::device,
-                      message{} << path << " is on " << name(n.device().type) << ":" << n.device().id
-                                << ", and the column on " << name(c.device().type) << ":" << c.device().id << ": "
-                                << cure);
-    });
-}
-inline std::int64_t count_nulls(column_view const& c, reporter r) {
-    if (auto const known = c.known_null_count(); known >= 0) return known;
-    if (!check_host_node(c, r)) return 0;
-    auto const nulls = c.length() - count_set(c.validity());
-    if (c.is_whole()) c.node().null_count.store(nulls, std::memory_order_relaxed);
-    return nulls;
-}
+[[nodiscard]] FERRY_INLINE bool check_one_device(column_view const& c, char const* cure, reporter r);
 
 }  // namespace detail
 }  // namespace FERRY_NAMESPACE
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/column/detail/view.ipp>
+#endif
