@@ -55,10 +55,13 @@ bool is_whole(ferry::managed_tensor const& t) {
 
 /// A table with a column of doubles.
 ferry::column make_table() {
+    // [table]
     auto const scores = std::make_shared<std::vector<double> const>(std::vector{0.25, 0.5, 0.75});
     ferry::column_buffer const buffers[] = {{}, {scores->data(), 24}};
     ferry::column const children[] = {ferry::make_column({.format = "g", .name = "score", .length = 3, .buffers = buffers}, scores)};
-    return ferry::make_struct(children);
+    ferry::column table = ferry::make_struct(children);
+    // [/table]
+    return table;
 }
 
 int reader(int ready) {

@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -36,69 +35,60 @@ struct own_directory {
 
 constexpr std::int64_t frame_bytes = 65536;
 
-std::span<std::byte const> bytes_of(std::string const& text) { return std::as_bytes(std::span{text}); }
+/// A topic of two slots, and a process that follows it.
+struct scene {
+    own_directory here{};
+    cuda::shareable<> back_end{};
+    ipc::publisher camera{"camera", {slot(), slot()}, {.directory = here.path}};
+    test_stream s{};
+    importer other{};
 
-/// Publishes a frame that a stream writes.
-std::uint64_t publish_on(test_stream& s, ipc::publisher& camera) {
-    auto const k = camera.begin(patience, s.token());
-    REQUIRE(k);
-    auto const value = static_cast<int>(camera.generation() + 1);
-    must(cudaMemsetAsync(camera[*k].view().writable_data(), value, frame_bytes, s.get()));
-    return camera.publish(*k, s.token());
-}
+    scene() {
+        std::string const names = here.path + "\ncamera";
+        REQUIRE(other.tell(follow, std::as_bytes(std::span{names})).code == errc::ok);
+    }
+    [[nodiscard]] ipc::shared slot() { return ipc::share(make_plain({frame_bytes}), back_end); }
+    /// Begins a frame of bytes that the stream writes. Returns its slot.
+    unsigned write(std::uint64_t value) {
+        auto const k = camera.begin(patience, s.token());
+        REQUIRE(k);
+        must(cudaMemsetAsync(camera[*k].view().writable_data(), static_cast<int>(value), frame_bytes, s.get()));
+        return *k;
+    }
+    std::uint64_t publish() { return camera.publish(write(camera.generation() + 1), s.token()); }
+};
 
 }  // namespace
 
 TEST_CASE("ipc topic: a slot is handed back in the order of the streams, and neither host waits") {
     load_kernels();
-    own_directory const here;
-    cuda::shareable back_end;
-    std::vector<ipc::shared> two;
-    for (int i = 0; i < 2; ++i) two.push_back(ipc::share(make_plain({frame_bytes}), back_end));
-    ipc::publisher camera{"camera", std::move(two), {.directory = here.path}};
-    test_stream s;
-    importer other;
-    REQUIRE(other.tell(follow, bytes_of(here.path + "\ncamera")).code == errc::ok);
-    publish_on(s, camera);
-    auto const first = other.tell(next_frame);
+    scene t;
+    t.publish();
+    auto const first = t.other.tell(next_frame);
     REQUIRE_MESSAGE(first.code == errc::ok, text_of(first));
     CHECK(words(first) == std::vector<std::int64_t>{1});
-    CHECK(other.tell(copy_later).code == errc::ok);
-    CHECK(numbers(other.tell(finish)) == std::vector<int>(frame_bytes, 1));
-    REQUIRE(other.tell(drop).code == errc::ok);
-    publish_on(s, camera);
-
-    REQUIRE(other.tell(next_frame).code == errc::ok);
-    REQUIRE(other.tell(hold).code == errc::ok);
-    REQUIRE(other.tell(copy_later).code == errc::ok);
-    REQUIRE(other.tell(drop).code == errc::ok);  // its work is behind a gate
-    publish_on(s, camera);
-    auto const k = camera.begin(patience, s.token());
-    REQUIRE(k);
-    must(cudaMemsetAsync(camera[*k].view().writable_data(), 99, frame_bytes, s.get()));
+    CHECK(t.other.tell(copy_later).code == errc::ok);
+    CHECK(numbers(t.other.tell(finish)) == std::vector<int>(frame_bytes, 1));
+    REQUIRE(t.other.tell(drop).code == errc::ok);
+    t.publish();
+    for (auto const order : {next_frame, hold, copy_later, drop})  // its work is behind a gate
+        REQUIRE(t.other.tell(order).code == errc::ok);
+    t.publish();
+    t.write(99);
     ::usleep(20'000);
-    CHECK_GATED(!s.is_idle());
-    REQUIRE(other.tell(release).code == errc::ok);
-    CHECK(numbers(other.tell(finish)) == std::vector<int>(frame_bytes, 2));
-    s.finish();
-    static_cast<void>(other.usage());  // which unmaps it
+    CHECK_GATED(!t.s.is_idle());
+    REQUIRE(t.other.tell(release).code == errc::ok);
+    CHECK(numbers(t.other.tell(finish)) == std::vector<int>(frame_bytes, 2));
+    t.s.finish();
+    static_cast<void>(t.other.usage());  // which unmaps it
 }
 
 TEST_CASE("ipc topic: a slot that a killed process has read is free again") {
-    own_directory const here;
-    cuda::shareable back_end;
-    std::vector<ipc::shared> two;
-    for (int i = 0; i < 2; ++i) two.push_back(ipc::share(make_plain({frame_bytes}), back_end));
-    ipc::publisher camera{"camera", std::move(two), {.directory = here.path}};
-    test_stream s;
-    {
-        importer other;
-        REQUIRE(other.tell(follow, bytes_of(here.path + "\ncamera")).code == errc::ok);
-        publish_on(s, camera);
-        REQUIRE(other.tell(next_frame).code == errc::ok);
-        publish_on(s, camera);
-        CHECK(!camera.begin({}, s.token()));
-        other.kill();
-    }
-    CHECK(publish_on(s, camera) == 3);
+    scene t;
+    t.publish();
+    REQUIRE(t.other.tell(next_frame).code == errc::ok);
+    t.publish();
+    CHECK(!t.camera.begin({}, t.s.token()));
+    t.other.kill();
+    CHECK(t.publish() == 3);
 }
