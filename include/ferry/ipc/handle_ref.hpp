@@ -159,7 +159,8 @@ class handle_ref : public back_end_ref {
     /// \param b  back end
     template <class B>
         requires(!std::derived_from<std::remove_cvref_t<B>, handle_ref> && back_end<std::remove_reference_t<B>>)
-    constexpr handle_ref(B&& b FERRY_LIFETIME_BOUND) noexcept : back_end_ref{b} {
+    constexpr handle_ref(B&& b FERRY_LIFETIME_BOUND) noexcept
+        : back_end_ref{b}, never_copies_{ferry::detail::never_copies<std::remove_cvref_t<B>>} {
         using found = ferry::detail::operations_found<detail::has_handles, std::remove_reference_t<B>>;
         if constexpr (!std::is_void_v<found>) {
             sharing_ = const_cast<std::remove_const_t<found>*>(ferry::detail::find_operations<detail::has_handles>(b));
@@ -174,6 +175,10 @@ class handle_ref : public back_end_ref {
     [[nodiscard]] friend std::unique_ptr<detail::handle_calls> calls_of(handle_ref const& b) {
         return b.make_calls_ != nullptr ? b.make_calls_(b.sharing_) : nullptr;
     }
+    /// Whether it is `share_only`.
+    [[nodiscard]] friend bool never_copies(handle_ref const& b) noexcept { return b.never_copies_; }
+
+    bool never_copies_ = false;
     void* sharing_ = nullptr;
     std::unique_ptr<detail::handle_calls> (*make_calls_)(void*) = nullptr;
 };

@@ -52,8 +52,8 @@ struct session_counts {
 struct share_options {
     /// Session that records the share; borrowed. Null: the share is neither found again nor attached as an alias.
     ipc::session* session = nullptr;
-    /// if_needed: memory that cannot be shared in place is copied; never: that is an error; always: the tensor is
-    /// copied into an allocation of its own.
+    /// if_needed: memory that cannot be shared in place is copied; never, or with `share_only`: that is an error;
+    /// always: the tensor is copied into an allocation of its own.
     copy_policy copy{};
     /// Stream on which the data is ready. Default for an array: that of its adapter.
     stream_token ready_on{};

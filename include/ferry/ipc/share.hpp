@@ -24,17 +24,15 @@ namespace FERRY_NAMESPACE::ipc {
 
 namespace detail {
 
-/// Shares the memory of a view. `take(context)` returns the tensor that owns the memory; it is called last (D25).
-/// `in_place`: whether the memory may be shared where it is.
-[[nodiscard]] FERRY_INLINE shared share_view(tensor_view v, bool in_place, share_options const& how, handle_ref b,
-                                             std::source_location where, managed_tensor (*take)(void*), void* context);
-/// Overload for a function object.
-template <class Take>
-[[nodiscard]] shared share_view(tensor_view v, bool in_place, share_options const& how, handle_ref b,
-                                std::source_location where, Take take) {
-    auto const call = [](void* its) { return (*static_cast<Take*>(its))(); };
-    return share_view(v, in_place, how, b, where, call, std::addressof(take));
-}
+/// A share, and where the caller moves the tensor that owns the memory, last (D25).
+struct view_share {
+    shared made;
+    std::shared_ptr<managed_tensor> owner;
+};
+
+/// Shares the memory of a view. `in_place`: whether it may be shared where it is.
+[[nodiscard]] FERRY_INLINE view_share share_view(tensor_view v, bool in_place, share_options const& how, handle_ref b,
+                                                 std::source_location where);
 
 /// Shares an array that owns its elements, and moves it into the share last.
 template <class Array>
@@ -44,16 +42,14 @@ template <class Array>
     static_cast<void>(ferry::detail::check_view(v, r));
     void const* const begin = &reinterpret_cast<unsigned char const&>(array);
     bool const keeps_address = !ferry::detail::is_within(v.data(), begin, sizeof array);
-    auto const take = [&, data = v.is_empty() ? nullptr : v.data()] {
-        auto made = ferry::detail::share_tensor(std::move(array), r);
-        if (keeps_address && made.view().data() != data)
-            ferry::detail::fail(
-                errc::argument, share_api,
-                message{"the elements of the array did not move with it: share it as an lvalue, or share a copy"},
-                where);
-        return made;
-    };
-    return share_view(v, keeps_address, how, b, where, take);
+    auto const* const data = v.is_empty() ? nullptr : v.data();
+    auto share = share_view(v, keeps_address, how, b, where);
+    *share.owner = ferry::detail::share_tensor(std::move(array), r);
+    if (keeps_address && share.owner->view().data() != data)
+        ferry::detail::fail(
+            errc::argument, share_api,
+            message{"the elements of the array did not move with it: share it as an lvalue, or share a copy"}, where);
+    return std::move(share.made);
 }
 
 }  // namespace detail

@@ -113,6 +113,16 @@ TEST_CASE("memory that cannot be shared in place is an error when a copy is forb
     CHECK(support::segments(getpid()).empty());
 }
 
+TEST_CASE("R53: share_only shares memory in place, and refuses to copy") {
+    session own;
+    auto const first = share(tensor({2, 3}), {.session = &own});
+    CHECK_FALSE(share(first.tensor(), {.session = &own}, ferry::share_only).copied());
+    for (auto const policy : {copy_policy::if_needed, copy_policy::always})
+        support::fails(errc::copy_needed,
+                       [&] { static_cast<void>(share(tensor({2}), {.copy = policy}, ferry::share_only)); });
+    CHECK_FALSE(share(tensor({0}), ferry::share_only).copied());
+}
+
 TEST_CASE("memory in a named segment that was shared read-only is shared writable in place") {
     session own;
     ferry::buffer<ferry::ipc::shared_space> memory{2 * sizeof(float), ferry::ipc::shared_space{own}};
@@ -624,6 +634,7 @@ TEST_CASE("D25: an array that is moved into a share is unchanged when the share 
     CHECK(values(map(s)).at(3) == 4);
     auto const copied = share(inside{}, {});
     CHECK(values(map(copied)).at(3) == 4);
+    fails(errc::copy_needed, [] { static_cast<void>(share(inside{}, {.copy = copy_policy::never})); });
 }
 
 TEST_CASE("an array of any library is shared by its adapter") {

@@ -412,6 +412,7 @@ TEST_CASE("columns on a device are shared by handles, and importers wait for the
     }
     fails(errc::no_backend, [&] { static_cast<void>(share(there)); }, {"ferry/cuda/ipc.hpp"});
     fails(errc::no_backend, [&] { static_cast<void>(share(there, sim)); }, {"ferry/cuda/ipc.hpp"});
+    fails(errc::copy_needed, [&] { static_cast<void>(share(c, ferry::share_only)); });
     CHECK(sim.races() == 0);
 }
 

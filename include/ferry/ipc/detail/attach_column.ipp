@@ -72,17 +72,17 @@ FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options c
     auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
     std::vector<std::uint32_t> order(from.memories.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::ranges::sort(order, [&](auto one, auto other) {
+    std::sort(order.begin(), order.end(), [&](auto one, auto other) {
         int const difference = name(one).compare(name(other));
         return difference != 0 ? difference < 0 : one < other;
     });
-    auto held = std::make_shared<std::vector<detail::opened_group>>();
+    auto held = std::make_shared<std::vector<detail::attachment>>();
     std::vector<detail::memory_range> ranges(order.size());
     detail::attach_call call{from, options, true, where};
     try {
         for (auto at = order.begin(); at != order.end();) {
-            auto const end = std::ranges::find_if(at, order.end(), [&](auto i) { return name(i) != name(*at); });
-            held->push_back(detail::open_group(call, {at, end}, b, [&](auto i, auto const& m) { ranges[i] = m; }));
+            auto const end = std::find_if(at, order.end(), [&](auto i) { return name(i) != name(*at); });
+            held->push_back(detail::open_group(call, {at, end}, b, ranges));
             at = end;
         }
     } catch (error const& e) {

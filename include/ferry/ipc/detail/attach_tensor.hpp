@@ -28,7 +28,7 @@ struct known_tensor {
                                                   std::source_location where, known_tensor* known = nullptr) {
     auto const* t = std::get_if<wire::tensor>(&from.root);
     memory_range found;
-    auto held = [&]() -> opened_group {
+    auto held = [&]() -> attachment {
         if (known != nullptr && known->of != nullptr && !how.device)
             if (auto session = session_access::state(how.session);
                 session.get() == known->of && session->imports().acquire_again(known->mapping, known->life, where)) {
@@ -46,10 +46,9 @@ struct known_tensor {
                  where);
         std::uint32_t const only = 0;
         attach_call call{from, how, has(t->flags, flags::read_only), where};
-        auto opened = open_group(call, {&only, 1}, b, [&](auto, auto const& memory) { found = memory; });
-        if (auto const* const a = std::get_if<attachment>(&opened); known != nullptr && a != nullptr && !how.device)
-            if (auto const& m = *a->mapping(); m.foreign.empty())
-                *known = {call.session.get(), a->mapping(), m.life, found};
+        auto opened = open_group(call, {&only, 1}, b, {&found, 1});
+        if (auto const* const at = opened.mapping(); known != nullptr && at != nullptr && !how.device)
+            if ((*at)->foreign.empty()) *known = {call.session.get(), *at, (*at)->life, found};
         return opened;
     }();
     return make_managed(std::move(held), view_of(*t, found.begin, found.device),

@@ -17,7 +17,7 @@
 #include <source_location>
 #include <span>
 #include <string_view>
-#include <unordered_map>
+#include <map>
 #include <utility>
 #include <vector>  // as many as data buffers
 
@@ -27,7 +27,7 @@ namespace FERRY_NAMESPACE::ipc::detail {
 /// producers make them for each export, and the slices tell them.
 struct column_owner {
     std::shared_ptr<void const> memory{};
-    std::unordered_map<wire::node const*, std::vector<std::int64_t>> lengths{};
+    std::map<wire::node const*, std::vector<std::int64_t>> lengths{};
 
     void add(wire::node const& n) {
         bool const is_view = n.format[0] == 'v' && n.buffers.size() > 3 && n.buffers.back().memory == wire::no_memory;

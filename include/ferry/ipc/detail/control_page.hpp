@@ -26,13 +26,11 @@ class control_page {
     static constexpr std::uint64_t the_magic = 0x3247505952524546;  // "FERRYPG2", little-endian
     static constexpr int max_importers = 224;
 
-    /// Initialises the page, after the rest of the segment is ready.
-    /// \param id  identifies the allocation
+    /// Initialises the page, after the rest of the segment is ready. `id` identifies the allocation.
     void begin(std::uint64_t id) noexcept {
         id_.store(id);
         magic_.store(the_magic);
     }
-    /// \param id  identifies the allocation; empty: any
     [[nodiscard]] bool is_valid(std::optional<std::uint64_t> id) const noexcept {
         return magic_.load() == the_magic && (!id || id_.load() == *id);
     }
@@ -44,9 +42,8 @@ class control_page {
     /// map the segment, and, because nothing counts their tensors, one more while they have any (`begin_reading`).
     static constexpr int crowd = -2;
 
-    /// Claims a slot for a mapping, which ends with the open file description of `file`.
-    /// \param file  the file through which the segment is mapped
-    /// \return      index of the slot, `crowd`, or -1: the kernel has no memory for a lock
+    /// Claims a slot for a mapping, which ends with the open file description of `file`, through which it is mapped.
+    /// Returns its index, `crowd`, or -1: the kernel has no memory for a lock.
     [[nodiscard]] int enter(int file) noexcept {
         for (int i = 0; i < max_importers; ++i)
             if (lock(file, F_WRLCK, byte_of(i))) {
@@ -57,41 +54,34 @@ class control_page {
         return lock(file, F_RDLCK, byte_of(max_importers)) ? crowd : -1;
     }
     /// Frees the slot of a mapping that forked children cannot use.
-    /// \param place  slot, from `enter`
-    /// \param file   the file through which the segment is mapped
     void leave(int place, int file) noexcept {
         if (place != -1) lock(file, F_UNLCK, byte_of(place == crowd ? max_importers : place));
     }
     /// Counts a tensor that uses the mapping.
-    /// \param place  slot, from `enter`
     void add_reader(int place) noexcept {
         if (place >= 0) places_[place].readers.fetch_add(1);
     }
-    /// \param place  slot, from `enter`
     void drop_reader(int place) noexcept {
         if (place >= 0) places_[place].readers.fetch_sub(1);
     }
 
     // ---- importers whose tensors the page does not count: it is sealed, or they have no slot ----
 
-    /// Locks a byte for as long as a mapping has tensors. Without a free one, two importers count as one.
-    /// \param file  the file through which the segment is mapped
-    /// \return      index of the byte, or -1: the kernel has no memory for a lock
+    /// Locks a byte for as long as a mapping has tensors. Without a free one, two importers count as one. Returns its
+    /// index, or -1: the kernel has no memory for a lock.
     [[nodiscard]] static int begin_reading(int file) noexcept {
         int place = 0;
         while (place < max_importers - 1 && is_locked(file, reading_byte_of(place))) ++place;
         return lock(file, F_RDLCK, reading_byte_of(place)) ? place : -1;
     }
-    /// \param place  byte, from `begin_reading`
-    /// \param file   the file through which the segment is mapped
     static void end_reading(int place, int file) noexcept { lock(file, F_UNLCK, reading_byte_of(place)); }
 
+    // `file` below is not that of an importer.
+
     /// Returns whether any importer, or a forked child of one, has the segment mapped.
-    /// \param file  a file of the segment other than that of an importer
     [[nodiscard]] bool is_mapped(int file) const noexcept { return is_locked(file, byte_of(0), max_importers + 1); }
     /// Returns the number of tensors that importers, or forked children of them, hold; of those whose tensors the page
     /// does not count, the number of mappings with tensors.
-    /// \param file  a file of the segment other than that of an importer
     [[nodiscard]] std::uint64_t readers(int file) const noexcept {
         std::uint64_t sum = count_locked(file, reading_byte_of(0), max_importers);
         for (int i = 0; i < max_importers; ++i)
@@ -102,8 +92,6 @@ class control_page {
     // ---- events recorded by importers ----
 
     /// Stores the handle of the event that marks the work queued by the importer. Called by one thread at a time.
-    /// \param place  slot, from `enter`
-    /// \param done   handle of the event
     void announce(int place, event_handle const& done) noexcept {
         if (place < 0) return;
         auto& p = places_[place];
@@ -117,9 +105,6 @@ class control_page {
     }
     enum class mark { none, event, unclear };
     /// Reads the last event stored in a slot. Unclear: it is being written; call again.
-    /// \param place  slot
-    /// \param out    receives the handle of the event
-    /// \param file   a file of the segment other than that of an importer
     [[nodiscard]] mark announced(int place, event_handle& out, int file) const noexcept {
         auto const& p = places_[place];
         auto const before = p.turn.load();
@@ -140,9 +125,7 @@ class control_page {
     [[nodiscard]] static constexpr off_t byte_of(int place) noexcept { return 1 + place; }
     /// Not beside another byte of the same importer: the kernel would show both as one lock.
     [[nodiscard]] static constexpr off_t reading_byte_of(int place) noexcept { return 3 + max_importers + place; }
-    [[nodiscard]] static bool is_taken(int place, int file) noexcept {
-        return is_locked(file, byte_of(place));
-    }
+    [[nodiscard]] static bool is_taken(int place, int file) noexcept { return is_locked(file, byte_of(place)); }
 
     std::atomic<std::uint64_t> magic_, id_;
     [[maybe_unused]] std::uint64_t reserved_[6];

@@ -16,7 +16,7 @@
 #include <optional>
 #include <source_location>
 #include <string>  // see region.hpp
-#include <unordered_map>
+#include <map>
 #include <utility>
 #include <vector>  // several memories may have one name
 
@@ -173,7 +173,7 @@ class import_cache {
     }
 
     /// Removes unused mappings, or only those of closed shares, which keep the memory of their exporter allocated.
-    /// \return  whether there were any
+    /// Returns whether there were any.
     bool trim(bool only_closed = false) noexcept {
         list doomed;
         {
@@ -253,7 +253,7 @@ class import_cache {
     mutable std::mutex mutex_;
     std::condition_variable opened_;
     list used_, unused_;  // unused: the last used first
-    std::unordered_map<std::string, list::iterator> by_key_;
+    std::map<std::string, list::iterator> by_key_;
 };
 
 }  // namespace FERRY_NAMESPACE::ipc::detail

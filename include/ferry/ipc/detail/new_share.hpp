@@ -52,6 +52,7 @@ class new_share {
    public:
     new_share(share_options const& how, bool is_read_only, handle_ref b, std::source_location where)
         : how_{how},
+          is_copy_forbidden_{how.copy == copy_policy::never || never_copies(b)},
           is_read_only_{is_read_only},
           handles_{calls_of(b)},
           where_{where},
@@ -97,7 +98,7 @@ class new_share {
             known = find_opened(range, place, refusal);
             if (known == nullptr && refusal == nullptr) known = try_export(range, place, refusal);
         }
-        if (refusal != nullptr && how_.copy == copy_policy::never)
+        if (refusal != nullptr && is_copy_forbidden_)
             fail(is_on_host ? errc::copy_needed : errc::not_exportable, share_api,
                  name() << ": " << refusal << ", and a copy of memory of " << ferry::name(place.type)
                         << " is forbidden: "
@@ -115,6 +116,10 @@ class new_share {
     /// accepts. Returns its number.
     template <class Write>
     [[nodiscard]] wire::slice add_copy(std::size_t bytes, ferry::device place, stream_token on, Write write) {
+        if (is_copy_forbidden_ && bytes != 0)
+            fail(errc::copy_needed, share_api,
+                 message{"the elements must be copied, which copy_policy::never or share_only forbids: allow a copy"},
+                 where_);
         ++copies_;
         if (place.type == device_type::cpu) {
             auto& s = add_segment(0, bytes);
@@ -225,7 +230,7 @@ class new_share {
             return nullptr;
         }
         fail_if_frozen(place);
-        auto const at = std::ranges::find(states_, found->where, &share_state::where);
+        auto const at = std::find_if(states_.begin(), states_.end(), [&](auto& s) { return s->where == found->where; });
         bool const is_first = at == states_.end();
         auto const ready_on = is_first ? how_.ready_on.on_device(place) : stream_token{};
         auto handle = handles_->pass_on(m, ready_on);
@@ -250,7 +255,7 @@ class new_share {
     /// event, which the first one exports. `copy` outlives the handle.
     known_memory const& export_range(byte_range const& range, ferry::device place, std::shared_ptr<void const> copy) {
         fail_if_frozen(place);
-        auto const found = std::ranges::find_if(states_, [&](auto const& s) {
+        auto const found = std::find_if(states_.begin(), states_.end(), [&](auto const& s) {
             return !s->handles.empty() && !s->is_passed_on && is_same_device(s->device, place);
         });
         bool const is_first = found == states_.end();
@@ -327,6 +332,7 @@ class new_share {
     }
 
     share_options const& how_;
+    bool is_copy_forbidden_;
     bool is_read_only_;
     std::unique_ptr<handle_calls> handles_;  // null: the back end has none
     std::source_location where_;

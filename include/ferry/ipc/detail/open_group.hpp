@@ -23,14 +23,14 @@
 #include <span>
 #include <string>  // see region.hpp
 #include <utility>
-#include <variant>
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
-/// A tensor's hold on a mapping.
+/// What keeps the memories of a group: a hold on a mapping, or a share of this process and session.
 class attachment {
    public:
-    /// \param is_known  the mapping is kept for the next attach, without a look whether its share is open
+    explicit attachment(std::shared_ptr<share_state> own) noexcept : own_{std::move(own)} {}
+    /// `is_known`: the mapping is kept for the next attach, without a look whether its share is open.
     attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, bool is_known = false) noexcept
         : session_{std::move(session)}, mapping_{mapping}, is_known_{is_known} {
         if (mapping_->process.is_here()) mapping_->control().add_reader(mapping_->place);
@@ -50,7 +50,10 @@ class attachment {
         }
         session_->imports().release(mapping_, is_known_);
     }
-    [[nodiscard]] import_cache::handle mapping() const noexcept { return mapping_; }
+    /// The mapping; null: the memory is that of a share.
+    [[nodiscard]] import_cache::handle const* mapping() const noexcept {
+        return session_ != nullptr ? &mapping_ : nullptr;
+    }
     /// Sets the stream on which the memory is used, after it has been checked.
     void use_on(stream_token on) noexcept { on_ = on; }
 
@@ -72,9 +75,10 @@ class attachment {
         return true;
     }
 
-    std::shared_ptr<session_state> session_;  // null when moved from
-    import_cache::handle mapping_;
-    bool is_known_;
+    std::shared_ptr<share_state> own_{};
+    std::shared_ptr<session_state> session_{};  // null without a mapping, and when moved from
+    import_cache::handle mapping_{};
+    bool is_known_ = false;
     stream_token on_{};
 };
 
@@ -208,14 +212,14 @@ inline void open_import(mapping_entry& made, attach_call& call, memory_group gro
            a.length == b.length;
 }
 
-/// Notes memories that an importer of `own` passes on to this process, which exports them: they are aliases.
-template <class Note>
-void note_passed_back(attach_call& call, memory_group group, share_state const& own, Note note) {
+/// Finds memories that an importer of `own` passes on to this process, which exports them: they are aliases.
+inline void find_passed_back(attach_call& call, memory_group group, share_state const& own,
+                             std::span<memory_range> out) {
     static_cast<void>(ferry::detail::check_stream(call.how.stream, own.device, {attach_api, call.where}));
     for (auto const i : group) {
         auto const& m = call.from.memories[i];
-        auto const found =
-            std::ranges::find_if(own.memories, [&](auto const& its) { return is_same_allocation(its.description, m); });
+        auto const found = std::find_if(own.memories.begin(), own.memories.end(),
+                                        [&](auto const& its) { return is_same_allocation(its.description, m); });
         if (found == own.memories.end())
             call.refuse(errc::same_process, message{"this process shares these memories itself, in several shares: "
                                                     "attach the tensors one by one"});
@@ -228,24 +232,22 @@ void note_passed_back(attach_call& call, memory_group group, share_state const& 
             }
             if (!is_ordered) call.fail_gone(m, "its event cannot be opened");
         }
-        note(i,
-             memory_range{found->begin - found->description.offset + m.offset, m.length, own.device, own.is_read_only});
+        out[i] = {found->begin - found->description.offset + m.offset, m.length, own.device, own.is_read_only};
     }
 }
 
-/// What keeps the memories of a group: a hold on a mapping, or a share of this process and session.
-using opened_group = std::variant<attachment, std::shared_ptr<share_state>>;
-
-/// Opens the memories of a group of a checked descriptor. Calls `note(number, memory_range)` for each.
-template <class Note>
-[[nodiscard]] opened_group open_group(attach_call& call, memory_group group, handle_ref b, Note note) {
+/// Opens the memories of a group of a checked descriptor. Sets the range of each.
+[[nodiscard]] inline attachment open_group(attach_call& call, memory_group group, handle_ref b,
+                                           std::span<memory_range> out) {
     call.tried = group[0];
     auto const& how = call.how;
     auto const memory = [&](std::uint32_t i) -> auto& { return call.from.memories[i]; };
     auto const& first = memory(group[0]);
     auto const name = check_origin(call, first);
     if (auto own = call.session->find(name.id)) {
-        bool const is_same = std::ranges::equal(group, own->memories, {}, memory, &share_state::memory::description);
+        bool is_same = group.size() == own->memories.size();
+        for (std::size_t i = 0; is_same && i < group.size(); ++i)
+            is_same = memory(group[i]) == own->memories[i].description;
         if (!is_same)
             call.refuse(
                 errc::bad_descriptor,
@@ -255,17 +257,16 @@ template <class Note>
         static_cast<void>(ferry::detail::check_stream(how.stream, own->device, {attach_api, call.where}));
         for (auto const& handle : own->handles) handle->wait_ready(how.stream.on_device(own->device));
         for (std::size_t i = 0; i < group.size(); ++i)
-            note(group[i],
-                 memory_range{own->memories[i].begin, memory(group[i]).length, own->device, own->is_read_only});
-        return own;
+            out[group[i]] = {own->memories[i].begin, memory(group[i]).length, own->device, own->is_read_only};
+        return attachment{std::move(own)};
     }
     auto const is_open = [&, mode = access_mode::read_write] {
         return segment::open(first.name, 0, {}, mode, call.segment_of(group), call.where).is_open(name.id);
     };
     if (auto own = has_handle(first) ? call.session->find_exported(first) : nullptr) {
         if (!is_open()) call.fail_gone(first, gone);
-        note_passed_back(call, group, *own, note);
-        return own;
+        find_passed_back(call, group, *own, out);
+        return attachment{std::move(own)};
     }
     if (call.from.from == call.me && has_handle(first)) {
         if (!is_open()) call.fail_gone(first, "this process has closed it");
@@ -281,14 +282,18 @@ template <class Note>
         call.session->with_room([&] { return call.session->imports().acquire(key, open, call.where); });
     attachment hold{call.session, mapping};
     if (!mapping->is_attachable()) call.fail_gone(first, gone);
-    if (!std::ranges::equal(group, mapping->descriptions, is_same_range, memory))
+    bool is_mapped = group.size() == mapping->descriptions.size();
+    for (std::size_t i = 0; is_mapped && i < group.size(); ++i)
+        is_mapped = is_same_range(memory(group[i]), mapping->descriptions[i]);
+    if (!is_mapped)
         call.refuse(
             errc::bad_descriptor,
             message{"its memory differs from the memory that is mapped with this name: get a new descriptor from the "
                     "exporter"});
     for (std::size_t i = 0; i < group.size(); ++i) {
         auto const& m = memory(group[i]);
-        memory_range found{nullptr, m.length, how.device && how.device->type == m.type ? *how.device : m.type};
+        memory_range& found = out[group[i]];
+        found = {nullptr, m.length, how.device && how.device->type == m.type ? *how.device : m.type};
         if (!mapping->foreign.empty()) {
             opened& one = *mapping->foreign[i];
             found.begin = static_cast<std::byte*>(one.data());
@@ -298,7 +303,6 @@ template <class Note>
         } else if (m.length != 0) {
             found.begin = mapping->memory().data() + m.offset;
         }
-        note(group[i], found);
     }
     hold.use_on(how.stream);
     return hold;

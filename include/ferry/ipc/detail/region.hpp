@@ -47,7 +47,7 @@ class region_map {
     void add(std::shared_ptr<region> const& r) {
         std::lock_guard const lock{mutex_};
         if (r->memory.size() == 0 || r->map != nullptr) return;
-        by_address_.insert_or_assign(r->memory.data(), r);
+        by_address_[r->memory.data()] = r;
         r->map = this;
     }
     void remove(region const& r) noexcept {

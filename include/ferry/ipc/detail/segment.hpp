@@ -85,14 +85,9 @@ inline constexpr int no_new_writers = 0x10, no_writers = no_new_writers | F_SEAL
 /// gone.
 class segment {
    public:
-    /// Creates a segment of mode 0600 with zeroed data, and locks the byte of the ID in its name. All pages are
+    /// Creates a segment of mode 0600 with zeroed data, and locks the byte of the ID in its unused name. All pages are
     /// allocated, so that a full /dev/shm is an error here and not a SIGBUS later. The name appears last. The size of
     /// an anonymous segment is sealed.
-    /// \param name   an unused name, from `to_string`
-    /// \param bytes  size of the data
-    /// \param id     identifies the allocation
-    /// \return       the segment, mapped
-    /// \throws error  errc::out_of_memory, overflow, permission, unsupported_platform
     [[nodiscard]] static segment create(std::string const& name, std::uint64_t bytes, std::uint64_t id,
                                         std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::create";
@@ -133,20 +128,15 @@ class segment {
         made.map(std::move(f), total, access_mode::read_write, name, api, where);
         // Maps the pages at once, which takes a third of the time of page faults at the first writes. Fails without an
         // effect before Linux 5.14.
-        constexpr int populate_write = 23;                                      // MADV_POPULATE_WRITE
+        constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
         static_cast<void>(::madvise(made.base_.get(), total, populate_write));
         made.control().begin(id);
         if (!made.link(name)) fail_on("linkat", missing_folder());
         return made;
     }
 
-    /// Opens a segment of this user and maps it. The control page is writable unless `is_sealed`.
-    /// \param name   its name
-    /// \param bytes  size of the data that must exist
-    /// \param id     identifies the allocation; empty: any
-    /// \param mode   access to the data
-    /// \param file   file descriptor of an anonymous segment; borrowed
-    /// \return       the segment, mapped
+    /// Opens a segment of this user that has `bytes` of data, and maps it. The control page is writable unless
+    /// `is_sealed`. `id` identifies the allocation; empty: any. `file` opens an anonymous segment; borrowed.
     /// \throws error  errc::exporter_gone: the name does not exist; errc::unsupported_platform: the exporter has
     ///                another /dev/shm; errc::permission: owned by another user, accessible to others, anonymous
     ///                without its file or with a size that is not sealed, or sealed against the writes that `mode` asks
@@ -213,8 +203,8 @@ class segment {
     [[nodiscard]] int file() const noexcept { return handout_.get(); }
     /// Returns the file descriptor for the locks of this mapping.
     [[nodiscard]] int locks() const noexcept { return file_.get(); }
-    /// Replaces the file descriptor for locks by one of another open file description, in a forked child.
-    /// \return  false, without an effect, when the file cannot be opened
+    /// Replaces the file descriptor for locks by one of another open file description, in a forked child. Returns
+    /// false, without an effect, when the file cannot be opened.
     [[nodiscard]] bool reopen_locks() noexcept {
         unique_fd fresh{reopen(file_.get())};
         if (!fresh) return false;
@@ -222,9 +212,8 @@ class segment {
         return true;
     }
 
-    /// Locks the byte of the ID in a name, and gives the segment the name. An anonymous segment only gets the lock.
-    /// \param name  an unused name
-    /// \return      false, with errno, when the segment has no name left, or the name cannot be made
+    /// Locks the byte of the ID in an unused name, and gives the segment the name. An anonymous segment only gets the
+    /// lock. Returns false, with errno, when the segment has no name left, or the name cannot be made.
     [[nodiscard]] bool link(std::string const& name) const noexcept {
         auto const parts = parse_segment_name(name).value_or(segment_name{});
         auto const byte = share_byte(parts.id);
@@ -239,8 +228,7 @@ class segment {
         return false;
     }
     /// Ends the lock on the byte of the ID in a name, and removes the name. Only in the process that called `link`.
-    /// \param name  the name
-    /// \return      false when the name exists and cannot be removed
+    /// Returns false when the name exists and cannot be removed.
     bool unlink(std::string const& name) const noexcept {
         auto const parts = parse_segment_name(name).value_or(segment_name{});
         lock(locks(), F_UNLCK, share_byte(parts.id));
@@ -249,8 +237,8 @@ class segment {
     /// Seals an anonymous segment, so that no process maps it with write access from now on. Writable mappings remain.
     /// No effect on a named one, or before Linux 5.1.
     void seal() const noexcept { static_cast<void>(::fcntl(file(), F_ADD_SEALS, no_new_writers)); }
-    /// Makes this mapping of an anonymous segment read-only, at the same address, and seals its data for ever.
-    /// \return  false, with errno, when it cannot be sealed; EBUSY: it is mapped with write access elsewhere
+    /// Makes this mapping of an anonymous segment read-only, at the same address, and seals its data for ever. Returns
+    /// false, with errno, when it cannot be sealed; EBUSY: it is mapped with write access elsewhere.
     [[nodiscard]] bool freeze() const noexcept {
         unique_fd const reader{reopen(file(), O_RDONLY)};
         auto const map = [&](int access, int from) {
@@ -275,7 +263,6 @@ class segment {
     [[nodiscard]] bool is_sealed() const noexcept { return is_sealed_; }
 
     /// Returns whether another open file description has locked the byte of a share: whether the share is open.
-    /// \param id  identifies the allocation
     [[nodiscard]] bool is_open(std::uint64_t id) const noexcept { return is_locked(locks(), share_byte(id)); }
 
    private:

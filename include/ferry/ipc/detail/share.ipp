@@ -26,8 +26,8 @@ namespace detail {
     return t;
 }
 
-FERRY_INLINE shared share_view(tensor_view v, bool in_place, share_options const& how, handle_ref b,
-                               std::source_location where, managed_tensor (*take)(void*), void* context) {
+FERRY_INLINE view_share share_view(tensor_view v, bool in_place, share_options const& how, handle_ref b,
+                                   std::source_location where) {
     if (how.freeze) v = v.as_read_only();
     static_cast<void>(ferry::detail::check_stream(how.ready_on, v.device(), {share_api, where}));
     auto const range = range_of(v);
@@ -65,9 +65,7 @@ FERRY_INLINE shared share_view(tensor_view v, bool in_place, share_options const
         share.copied.bytes = v.is_empty() ? 0 : exported.length;
     }
     share.narrow(exported);
-    auto made = share_access::wrap(share.finish(std::move(t), owner));  // closed again if `take` fails
-    *owner = take(context);
-    return made;
+    return {share_access::wrap(share.finish(std::move(t), owner)), owner};
 }
 
 }  // namespace detail
@@ -79,7 +77,9 @@ FERRY_INLINE shared share(managed_tensor&& tensor, share_options const& options,
             errc::consumed, detail::share_api,
             message{"the managed_tensor is empty, because it was moved from or released: pass one that has data"},
             where);
-    return detail::share_view(tensor.view(), true, options, b, where, [&] { return std::move(tensor); });
+    auto share = detail::share_view(tensor.view(), true, options, b, where);
+    *share.owner = std::move(tensor);
+    return std::move(share.made);
 }
 
 }  // namespace FERRY_NAMESPACE::ipc
