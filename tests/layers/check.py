@@ -61,7 +61,7 @@ LONG, TOO_LONG = 150, 300
 REASONS = {
     "column/detail/concat.ipp": "one function for each of Arrow's layouts",
     "column/view.hpp": "each function that may fail throws, or returns a result",
-    "cuda/copier.hpp": "one short function for each method",
+    "cuda/detail/copier.ipp": "one short function for each method",
     "cuda/ipc.hpp": "export and import of a handle belong together",
     "ipc/detail/new_share.hpp": "the ways to find memory for a range depend on the same state",
     "ipc/detail/open_group.hpp": "one call, whose ways to open a memory exclude each other",
@@ -76,6 +76,7 @@ WIDE = 120  # columns, as .clang-format has it; messages are not broken
 
 # An engine, detail/NAME.ipp: included by its door, the header NAME.hpp of the same layer, and by src.hpp.
 ENGINE = ".ipp"
+COMPILED = ("src.hpp", "cuda/src.hpp")
 
 
 def layer(path):
@@ -157,13 +158,15 @@ def declares_public(text):
 
 
 def check_engines(graph):
-    """Each engine has one door, which it includes first, and src.hpp includes all engines and nothing else."""
+    """Each engine has one door, which it includes first. src.hpp, and for CUDA cuda/src.hpp, includes all engines and nothing else."""
     engines = {path for path in graph if path.endswith(ENGINE)}
-    compiled = {target for target in graph.get("src.hpp", []) if target not in BOTTOM}
-    for path in sorted(engines ^ compiled):
-        yield f"src.hpp: {'does not include the engine' if path in engines else 'includes, although no engine,'} {path}"
+    for source in COMPILED:
+        own = {path for path in engines if path.startswith("cuda/") == (source != "src.hpp")}
+        compiled = {target for target in graph.get(source, []) if target not in BOTTOM}
+        for path in sorted(own ^ compiled):
+            yield f"{source}: {'does not include the engine' if path in engines else 'includes, although no engine,'} {path}"
     for path in sorted(engines):
-        doors = [includer for includer, targets in graph.items() if path in targets and includer != "src.hpp"]
+        doors = [includer for includer, targets in graph.items() if path in targets and includer not in COMPILED]
         names = [path.replace("/detail/", "/").replace(ENGINE, ".hpp"), path.replace(ENGINE, ".hpp")]
         if len(doors) != 1 or doors[0] not in names or graph[path][:1] != doors or "/detail/" not in path:
             yield f"{path}: an engine of {doors}, expected detail/NAME.ipp, included by NAME.hpp alone, which it includes first"

@@ -52,19 +52,18 @@ inline void queue(batch& b, cudaStream_t s) {
     }
 }
 
-/// Queues a batch on `on`. A batch on the legacy default stream runs on the stream that `make_stream` returns, after
-/// the earlier work on `on` and before its later work.
-template <class MakeStream>
-void queue_on(batch& b, stream_token on, MakeStream make_stream) {
+/// Queues a batch on `on`, whose device is `device_id`. A batch on the legacy default stream runs on a stream of its
+/// own, after the earlier work on `on` and before its later work.
+inline void queue_on(batch& b, stream_token on, std::int32_t device_id) {
     if (on.which() != stream_token::kind::legacy_default) return queue(b, handle_of(on));
-    stream_token const other = make_stream();
+    stream const other{device_id};
     cuda::order(on, other);
-    queue(b, handle_of(other));
+    queue(b, other.get());
     try {
         cuda::order(other, on);
-    } catch (...) {              // after a failure no work may be pending
+    } catch (...) {  // after a failure no work may be pending
         relaxed_capture_mode const relaxed;
-        ignore(cudaStreamSynchronize(handle_of(other)));
+        ignore(cudaStreamSynchronize(other.get()));
         throw;
     }
 }
@@ -109,9 +108,7 @@ inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::require_uncaptured_default(on, "ferry::cuda::copy_batch");
     detail::batch b{pieces.size()};
     for (auto const& p : pieces) b.add(p.dst, p.src, p.bytes);
-    if (on.which() != stream_token::kind::legacy_default) return detail::queue(b, detail::handle_of(on));
-    stream const other{device_id};
-    detail::queue_on(b, on, [&] { return stream_token{other}; });
+    detail::queue_on(b, on, device_id);
 }
 
 }  // namespace FERRY_NAMESPACE::cuda

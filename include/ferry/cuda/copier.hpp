@@ -2,41 +2,25 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
-#include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
-#include <ferry/cuda/batch.hpp>
-#include <ferry/cuda/detail/capture.hpp>
+#include <ferry/config.hpp>
 #include <ferry/cuda/choose.hpp>
 #include <ferry/cuda/copier_memory.hpp>
-#include <ferry/cuda/device_guard.hpp>
-#include <ferry/cuda/detail/events/drain.hpp>
-#include <ferry/cuda/error.hpp>
-#include <ferry/cuda/facts.hpp>
-#include <ferry/cuda/detail/copies/lanes.hpp>
 #include <ferry/cuda/order.hpp>
-#include <ferry/cuda/detail/peers.hpp>
-#include <ferry/cuda/detail/copies/pieces.hpp>
-#include <ferry/cuda/pool.hpp>
-#include <ferry/cuda/detail/copies/slab_pipeline.hpp>
-#include <ferry/cuda/detail/copies/staged.hpp>
+#include <ferry/cuda/queued_mark.hpp>
 #include <ferry/cuda/stream.hpp>
-#include <ferry/cuda/detail/copies/strided.hpp>
-#include <ferry/cuda/system.hpp>
-#include <ferry/cuda/detail/memory/temporary.hpp>
-#include <ferry/cuda/detail/copies/transfer.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/space/host_copy.hpp>
+#include <ferry/space/copy_plan.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <list>
-#include <mutex>
-#include <thread>
+#include <memory>
 #include <utility>
 
 namespace FERRY_NAMESPACE::cuda {
+namespace detail {
+
+class copier_engine;
+
+}  // namespace detail
 
 /// Pointer to a function that executes a plan with kernels on a stream of the current device, such as
 /// `ferry::cuda::pack`.
@@ -68,18 +52,10 @@ class copier {
     /// Constructs a copier without starting threads or calling CUDA.
     ///
     /// \param options  resources of the copier
-    explicit copier(copier_options const& options = {})
-        : pack_{options.pack},
-          lanes_{options.lanes > 0 ? options.lanes
-                                   : std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 12)},
-          slab_bytes_{static_cast<std::int64_t>(std::clamp(options.slab_bytes, std::size_t{4096}, detail::most_slab))},
-          team_{lanes_},
-          staging_{options.most_pinned},
-          pinned_{options.most_kept},
-          host_{options.most_host_kept, detail::staged_from} {}
+    FERRY_INLINE explicit copier(copier_options const& options = {});
     copier(copier const&) = delete;
     copier& operator=(copier const&) = delete;
-    ~copier() { host_.close(); }
+    FERRY_INLINE ~copier();
 
     /// Returns whether the back end can copy from and to memory of a device.
     ///
@@ -98,9 +74,7 @@ class copier {
     /// \return       memory that may outlive the copier
     /// \throws error           errc::out_of_memory, device, stream, capturing; errors of CUDA
     /// \throws std::bad_alloc  when host memory cannot be allocated
-    [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
-        return {d, bytes, on, pinned_, host_};
-    }
+    [[nodiscard]] FERRY_INLINE copier_memory allocate(device d, std::size_t bytes, stream_token on);
 
     /// Copies the elements that a plan describes; an operation of the concept `back_end`.
     ///
@@ -122,38 +96,7 @@ class copier {
     ///                            the stream belongs to neither device; errors of CUDA
     /// \throws std::bad_alloc     when host memory cannot be allocated
     /// \throws std::system_error  when no thread can be started
-    bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
-        if (plan.kind == copy_kind::empty) return true;
-        if (to.type == device_type::cpu && from.type == device_type::cpu)
-            return host_only.copy(plan, dst, to, src, from, on);
-        task t{.on = on, .is_queued = on.names_stream(), .to = to, .from = from};
-        if (t.is_queued) detail::require_stream(on, "ferry::cuda::copier");
-        t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
-        device_guard const current{t.device_id};
-        detail::require_participating_stream(t.device_id, to, from, "ferry::cuda::copier");
-        detail::relaxed_capture_mode const relaxed{detail::driver()};  // before a stream is created
-        t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
-        if (t.is_queued) detail::require_uncaptured_default(on, "ferry::cuda::copier");
-        detail::require_memory_on(dst, to, "ferry::cuda::copier");
-        detail::require_memory_on(src, from, "ferry::cuda::copier");
-        // Pinned memory is often described as cpu (R38).
-        if (plan.total_bytes >= static_cast<std::int64_t>(detail::examined_from)) {
-            if (to.type == device_type::cpu) t.to = device_of_pointer(dst);
-            if (from.type == device_type::cpu) t.from = device_of_pointer(src);
-        }
-        bool const reach_each_other = detail::enable_peers(t.to, dst, t.from, src);
-        t.facts = facts_of(plan, dst, t, reach_each_other);
-        try {
-            execute(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
-            // The caller may reuse host memory when the call returns, but an asynchronous copy may not have read it
-            // yet, in particular if the memory is pinned.
-            if (t.has_queued_work && (!t.is_queued || from.type == device_type::cpu)) finish(t);
-            return !t.has_queued_work;
-        } catch (...) {
-            if (t.has_queued_work) detail::ignore(cudaStreamSynchronize(t.stream));
-            throw;
-        }
-    }
+    FERRY_INLINE bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on);
 
     /// Orders two streams without blocking the host, as `ferry::cuda::order` does.
     ///
@@ -174,263 +117,18 @@ class copier {
     [[nodiscard]] queued_mark mark(stream_token on) { return queued_mark{on}; }
 
     /// Returns the number of lanes (host threads) that have been started.
-    [[nodiscard]] int started_lanes() const { return team_.started(); }
+    [[nodiscard]] FERRY_INLINE int started_lanes() const;
     /// Returns the size of the pinned memory that copies go through, and how much of it is not in use, in bytes.
-    [[nodiscard]] std::pair<std::size_t, std::size_t> pinned() const { return {staging_.size(), staging_.kept()}; }
+    [[nodiscard]] FERRY_INLINE std::pair<std::size_t, std::size_t> pinned() const;
     /// Returns the size of the host memory that is kept for later results, in bytes.
-    [[nodiscard]] std::size_t host_kept() const { return host_.kept(); }
+    [[nodiscard]] FERRY_INLINE std::size_t host_kept() const;
 
    private:
-    /// One copy and its stream.
-    struct task {
-        stream_token on;
-        bool is_queued;  ///< queued on the caller's stream; otherwise the call waits for a stream of the copier
-        device to, from;
-        cudaStream_t stream = nullptr;
-        std::int32_t device_id = 0;  ///< device of the stream
-        copy_facts facts{};
-        bool has_queued_work = false;  ///< work of this copy may be pending on the stream
-
-        [[nodiscard]] detail::route route() const noexcept {
-            return {to.type == device_type::cuda && from.type == device_type::cuda && to.id != from.id, to.id, from.id};
-        }
-    };
-
-    static void finish(task& t) {
-        check(cudaStreamSynchronize(t.stream), "cudaStreamSynchronize");
-        t.has_queued_work = false;
-    }
-
-    [[nodiscard]] copy_facts facts_of(copy_plan const& plan, void const* dst, task const& t, bool reach_each_other) {
-        auto const is_here = [&](device d) { return d.type != device_type::cuda || d.id == t.device_id; };
-        copy_facts f{};
-        f.to = t.to;
-        f.from = t.from;
-        f.lanes = lanes_;
-        f.is_here = is_here(t.to) && is_here(t.from);
-        f.can_pack = pack_ != nullptr && reach_each_other;  // the stream belongs to one of the two devices
-        f.dense_dst = detail::is_dense(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
-        f.dense_src = detail::is_dense_source(plan);
-        if (t.to.type == device_type::cpu && plan.total_bytes >= static_cast<std::int64_t>(detail::examined_from))
-            f.is_fresh = detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset,
-                                              static_cast<std::size_t>(plan.total_bytes));
-        return f;
-    }
-
-    void execute(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        switch (choose(plan, t.facts)) {
-            case copy_method::nothing:
-            case copy_method::host: return;  // handled by copy()
-            case copy_method::plain:
-            case copy_method::bounced:
-            case copy_method::staged:
-                return copy_bytes(dst + plan.dst_offset, t.to, src + plan.src_offset, t.from,
-                                  static_cast<std::size_t>(plan.unit), t);
-            case copy_method::batch: {
-                auto pieces = detail::pieces_of(plan, dst, src);
-                stream_token const on = t.is_queued ? t.on : stream_token{stream_ref{t.stream}};
-                t.has_queued_work = true;
-                if (on.which() != stream_token::kind::legacy_default) return detail::queue(pieces, t.stream);
-                stream const other{t.device_id};
-                return detail::queue_on(pieces, on, [&] { return stream_token{other}; });
-            }
-            case copy_method::packed:
-                return with_host_fallback(plan, dst, src, t, [&] { copy_packed(plan, dst, src, t); });
-            case copy_method::unpacked:
-                return with_host_fallback(plan, dst, src, t, [&] { copy_unpacked(plan, dst, src, t); });
-            case copy_method::by_host: return copy_by_host(plan, dst, src, t);
-            case copy_method::kernel: return rearrange(plan, dst, src, t);
-            case copy_method::pitched:
-                t.has_queued_work = true;
-                return detail::copy_pieces(plan, plan.unit, dst, src, t.route(), t.stream);
-        }
-    }
-
-    /// Copies one contiguous block.
-    void copy_bytes(void* dst, device to, void const* src, device from, std::size_t n, task& t) {
-        copy_facts facts = t.facts;
-        facts.to = to;
-        facts.from = from;
-        auto const how = choose_bytes(n, facts);
-        if (how == copy_method::bounced && bounce(dst, src, n, t)) return;
-        if (how == copy_method::staged) {
-            bool const down = to.type == device_type::cpu;
-            if (!down && t.is_queued) finish(t);  // the host reads a source that earlier work may write
-            auto transfer = stage(n, down, t, t.stream);
-            if (transfer.is_ready()) {
-                transfer.send(static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), n);
-                transfer.finish();
-                t.has_queued_work = false;
-                return;
-            }
-        }
-        auto const way = to.type == device_type::cuda && from.type == device_type::cuda
-                             ? detail::route{to.id != from.id, to.id, from.id}
-                             : detail::route{};
-        detail::copy_box({}, static_cast<std::int64_t>(n), 0, static_cast<std::byte*>(dst),
-                         static_cast<std::byte const*>(src), way, t.stream);
-        t.has_queued_work = true;
-    }
-
-    /// Prepares a transfer through pinned slots.
-    [[nodiscard]] detail::staged stage(std::size_t n, bool to_host, task const& t, cudaStream_t s) {
-        copy_facts facts = t.facts;
-        facts.to = to_host ? cpu : device{device_type::cuda, t.device_id};
-        facts.from = to_host ? device{device_type::cuda, t.device_id} : cpu;
-        return {team_, staging_, choose_staging(n, facts), n, to_host, t.device_id, s};
-    }
-
-    /// Copies through a pinned bounce buffer and waits for all work on the stream. Returns false when no buffer is
-    /// free.
-    [[nodiscard]] bool bounce(void* dst, void const* src, std::size_t n, task& t) {
-        auto const buffer = staging_.lend(std::max(n, std::size_t{64} << 10), n);
-        if (buffer == nullptr) return false;
-        detail::drain arrival{t.stream};  // before another copy takes the buffer
-        check(cudaMemcpyAsync(buffer.get(), src, n, cudaMemcpyDefault, t.stream), "cudaMemcpyAsync");
-        t.has_queued_work = true;
-        finish(t);
-        arrival.done();
-        std::memcpy(dst, buffer.get(), n);
-        return true;
-    }
-
-    /// Executes a plan within one device.
-    void rearrange(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        t.has_queued_work = true;
-        if (t.facts.can_pack) pack_(plan, dst, src, stream_ref{t.stream});
-        else detail::copy_pieces(plan, plan.unit, dst, src, {}, t.stream);
-    }
-
-    /// Calls `copy`, which allocates device memory; when that allocation fails, copies through the host instead. Work
-    /// that `copy` queued before the failure writes only temporary memory.
-    template <class Copy>
-    void with_host_fallback(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t, Copy&& copy) {
-        try {
-            return copy();
-        } catch (error const& e) {
-            if (e.code() != errc::out_of_memory) throw;
-        }
-        copy_by_host(plan, dst, src, t);
-    }
-
-    /// Packs on the device, slab by slab, and copies each slab as bytes while the next one is packed.
-    void copy_packed(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, slab_bytes_, true};
-        device const here{device_type::cuda, t.device_id};
-        auto const pack = [&](std::int64_t i, std::byte* to) {
-            rearrange(detail::with_dst_at_0(cut.part(i)), to, src, t);
-        };
-        if (cut.count() == 1) {
-            detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
-            pack(0, compact.data());
-            return copy_bytes(dst + cut.begin(0), t.to, compact.data(), here, cut.size(0), t);
-        }
-        detail::slab_pipeline pipeline{scratch(t.device_id), cut.size(0), t.stream};
-        if (t.to.type == device_type::cpu) {
-            auto transfer = stage(static_cast<std::size_t>(plan.total_bytes), true, t, pipeline.transfer_stream());
-            if (transfer.is_ready()) {
-                pipeline.to_host(cut.count(), pack, [&](std::int64_t i, std::byte* from, cudaStream_t) {
-                    transfer.send(dst + cut.begin(i), from, cut.size(i));
-                });
-                transfer.finish();
-                t.has_queued_work = false;
-                return;
-            }
-        }
-        pipeline.to_host(cut.count(), pack, [&](std::int64_t i, std::byte* from, cudaStream_t s) {
-            check(cudaMemcpyAsync(dst + cut.begin(i), from, cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
-        });
-    }
-
-    /// Copies slabs as bytes, and unpacks each one on the device while the next one is copied.
-    void copy_unpacked(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, slab_bytes_, false};
-        device const here{device_type::cuda, t.device_id};
-        auto const unpack = [&](std::int64_t i, std::byte* from) {
-            rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t);
-        };
-        t.has_queued_work = true;  // the temporary memory is allocated in stream order
-        if (cut.count() == 1) {
-            detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
-            copy_bytes(compact.data(), here, src + cut.begin(0), t.from, cut.size(0), t);
-            return unpack(0, compact.data());
-        }
-        detail::slab_pipeline pipeline{scratch(t.device_id), cut.size(0), t.stream};
-        if (t.from.type == device_type::cpu) {
-            auto transfer = stage(static_cast<std::size_t>(plan.total_bytes), false, t, pipeline.transfer_stream());
-            if (transfer.is_ready()) {
-                pipeline.to_device(
-                    cut.count(),
-                    [&](std::int64_t i, std::byte* to, cudaStream_t) {
-                        transfer.send(to, src + cut.begin(i), cut.size(i));
-                    },
-                    unpack);
-                return transfer.finish();
-            }
-        }
-        pipeline.to_device(
-            cut.count(),
-            [&](std::int64_t i, std::byte* to, cudaStream_t s) {
-                check(cudaMemcpyAsync(to, src + cut.begin(i), cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
-            },
-            unpack);
-    }
-
-    /// Rearranges the elements on the host. When one side is host memory and the device side is dense, only the device
-    /// side is copied to or from a temporary buffer. Blocks.
-    void copy_by_host(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        bool const down = t.from.type == device_type::cuda && t.to.type != device_type::cuda && t.facts.dense_src;
-        bool const up = t.to.type == device_type::cuda && t.from.type != device_type::cuda && t.facts.dense_dst;
-        if (!down && !up) {
-            t.has_queued_work = true;
-            detail::transfer(plan, dst, t.to, src, t.from, t.device_id, t.stream);
-            return;
-        }
-        auto const part = down ? detail::reach(plan, plan.src_offset, plan.src_strides, plan.unit)
-                               : detail::reach(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
-        auto const bytes = static_cast<std::size_t>(part.size);
-        buffer<fresh_host_space> const near{bytes};
-        detail::drain travel{t.stream};  // before the buffer is freed
-        auto* const origin = static_cast<std::byte*>(near.data()) - part.begin;
-        t.facts.is_fresh = true;
-        if (down) copy_bytes(near.data(), cpu, src + part.begin, t.from, bytes, t);
-        if (t.is_queued || t.has_queued_work) finish(t);  // the stream may still use the host side
-        if (down) {
-            travel.done();
-            return copy_on_host(plan, dst, origin);
-        }
-        copy_on_host(plan, origin, src);
-        copy_bytes(dst + part.begin, t.to, near.data(), cpu, bytes, t);
-        if (t.has_queued_work) finish(t);  // the buffer is freed here
-        travel.done();
-    }
-
-    /// Returns the copier's stream on a device, for copies without a stream. Copies on it run one after another.
-    [[nodiscard]] cudaStream_t own_stream(std::int32_t device_id) {
-        std::lock_guard const lock{mutex_};
-        for (auto const& [id, s] : streams_)
-            if (id == device_id) return s.get();
-        return streams_.emplace_back(device_id, stream{device_id}).second.get();
-    }
-    /// Returns the memory pool for packed slabs. CUDA's default pool would release its memory at each synchronisation,
-    /// and allocating it again costs more than a small copy.
-    [[nodiscard]] pool const& scratch(std::int32_t device_id) {
-        std::lock_guard const lock{mutex_};
-        for (auto const& p : scratch_)
-            if (p.device_id() == device_id) return p;
-        auto const kept = std::max(2 * static_cast<std::uint64_t>(slab_bytes_), std::uint64_t{detail::pool_step});
-        return scratch_.emplace_back(device_id, pool::sharing::none, kept);
-    }
-
-    pack_function pack_;
-    int lanes_;
-    std::int64_t slab_bytes_;
-    std::mutex mutex_;
-    std::list<std::pair<std::int32_t, stream>> streams_;
-    std::list<pool> scratch_;
-    detail::lane_team team_;
-    recycled<pinned_space> staging_, pinned_;
-    recycled<fresh_host_space> host_;
+    std::unique_ptr<detail::copier_engine> engine_;
 };
 
 }  // namespace FERRY_NAMESPACE::cuda
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/cuda/detail/copier.ipp>
+#endif
