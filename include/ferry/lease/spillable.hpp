@@ -74,7 +74,8 @@ class allocation_handle {
         if (allocation_ == nullptr) static_cast<void>(report_empty(r));
         core_->begin(*allocation_, on, writes, call).value();
         lease owner{core_, *allocation_, on, writes};
-        auto const view = allocation_->view(core_->device(), writes ? flags::none : flags::read_only);
+        auto const& a = *allocation_;
+        auto const view = a.view(a.base, core_->device(), writes ? a.bits : a.bits | flags::read_only);
         return own(std::move(owner), view, flags::none, version::current, r);
     }
 

@@ -97,6 +97,7 @@ struct lease_marks {
     }
     /// Adds a mark, or replaces an earlier one of its stream. `added` then has the earlier one, to be discarded.
     void add(stream_token on, bool writes, any_owner& added) {
+        if (added.data() == nullptr) return;
         bool const is_one_stream = on.which() != stream_token::kind::per_thread_default;
         for (auto& u : uses)
             if (is_one_stream && u.on == on && u.writes == writes) return std::swap(u.mark, added);

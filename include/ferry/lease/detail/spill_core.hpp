@@ -55,24 +55,25 @@ struct lease_link {
 struct allocation : lease_link {
     lease_state state;
     std::size_t bytes = 0;
-    std::uint64_t below = 0;  ///< bytes from the lowest address to the first element
+    std::uint64_t below = 0;  ///< bytes from the lowest address, `base`, to the first element
     std::byte* base = nullptr;
     managed_tensor original{};  ///< the memory until it is spilled first
     any_owner memory{}, host{};
     device host_device = cpu;
-    lease_marks marks{};
+    lease_marks marks{};  // after the memory: waits before that is freed
     data_type type{};
     flags bits{};
+    int rank = 0;
     bool has_strides = false;
     std::vector<std::int64_t> dims{};  ///< extents, then strides
     stream_token writer{};             ///< stream of the last lease for writing
     std::source_location where{};      ///< of the oldest live lease
 
-    [[nodiscard]] tensor_view view(device d, flags more) const noexcept {
-        auto const rank = static_cast<int>(has_strides ? dims.size() / 2 : dims.size());
-        shape_view const shape{dims.data(), rank};
+    /// Returns the view of the elements in memory that begins at `begin`.
+    [[nodiscard]] tensor_view view(std::byte* begin, device d, flags with) const noexcept {
         strides_view const strides = has_strides ? strides_view{dims.data() + rank, rank} : strides_view{};
-        return {static_cast<void*>(base != nullptr ? base + below : nullptr), type, shape, strides, d, bits | more};
+        void* const first = begin != nullptr ? begin + below : nullptr;
+        return {first, type, {dims.data(), rank}, strides, d, with};
     }
 };
 
@@ -102,30 +103,48 @@ class spill_core {
     FERRY_INLINE ~spill_core();
 
     [[nodiscard]] ferry::device device() const noexcept { return device_; }
-    [[nodiscard]] back_end_ref back_end() const noexcept { return back_end_; }
 
-    /// Takes over a tensor that is ready on `on`. Unchanged on failure; null is then returned.
+    /// Takes over a tensor that is ready on `on`; unchanged on failure.
     [[nodiscard]] FERRY_INLINE result<allocation*> adopt(managed_tensor& tensor, stream_token on, std::size_t reserved,
                                                          record to);
     /// Allocates memory like that of `a`, and copies it there on `on`. The caller has a lease of `a`.
     [[nodiscard]] FERRY_INLINE result<allocation*> duplicate(allocation const& a, stream_token on);
     [[nodiscard]] FERRY_INLINE result<> begin(allocation& a, stream_token on, bool writes, record to);
     FERRY_INLINE void end(allocation& a, lease_use const& use) noexcept;
-    FERRY_INLINE void hold(allocation& a) noexcept;
+    void hold(allocation& a) noexcept {
+        lock const held{mutex_};
+        ++a.state.handles;
+    }
     FERRY_INLINE void drop(allocation& a) noexcept;
     /// Returns whether one handle and no lease for reading refers to an allocation, which may then be written.
-    [[nodiscard]] FERRY_INLINE bool is_alone(allocation const& a) const noexcept;
+    [[nodiscard]] bool is_alone(allocation const& a) const noexcept {
+        lock const held{mutex_};
+        return a.state.handles == 1 && a.state.readers == 0 && !has(a.bits, flags::read_only);
+    }
     /// Returns whether a lease for writing is live, and on which stream the last one began.
-    [[nodiscard]] FERRY_INLINE bool is_written(allocation const& a, stream_token& on) const noexcept;
+    [[nodiscard]] bool is_written(allocation const& a, stream_token& on) const noexcept {
+        lock const held{mutex_};
+        on = a.writer;
+        return a.state.writers != 0;
+    }
 
-    [[nodiscard]] FERRY_INLINE result<> reserve(std::size_t bytes);
-    FERRY_INLINE void unreserve(std::size_t bytes) noexcept;
+    [[nodiscard]] FERRY_INLINE result<> reserve(std::size_t bytes) noexcept;
+    void unreserve(std::size_t bytes) noexcept {
+        lock const held{mutex_};
+        reserved_ -= bytes;
+        changed_.notify_all();
+    }
     FERRY_INLINE std::size_t free_up(std::size_t bytes) noexcept;
     /// Waits for memory that another thread frees, or frees some of at least `bytes` bytes. Returns false if there is
     /// none. `seen`: the result of `freed` before the allocation failed.
     [[nodiscard]] FERRY_INLINE bool make_room(std::size_t bytes, std::uint64_t seen) noexcept;
-    [[nodiscard]] FERRY_INLINE std::uint64_t freed() const noexcept;
-    [[nodiscard]] FERRY_INLINE spill_statistics statistics() const noexcept;
+    [[nodiscard]] std::uint64_t freed() const noexcept { return statistics().freed_bytes; }
+    [[nodiscard]] spill_statistics statistics() const noexcept {
+        lock const held{mutex_};
+        auto now = totals_;
+        now.resident_bytes = resident_;
+        return now;
+    }
     [[nodiscard]] FERRY_INLINE std::string live_leases() const;
     /// Ends all use of the back end.
     FERRY_INLINE void close() noexcept;
@@ -133,18 +152,30 @@ class spill_core {
    private:
     using lock = std::unique_lock<std::mutex>;
 
-    FERRY_INLINE void release_if_dropped(allocation& a, lock& held) noexcept;
+    /// Puts an allocation into the list of its state.
     FERRY_INLINE void settle(allocation& a) noexcept;
+    /// Removes an allocation to which nothing refers. Its memory is freed behind its marks: at once if they are done,
+    /// else when a later call finds that they are, or needs the memory.
+    FERRY_INLINE void release_if_dropped(allocation& a, lock& held) noexcept;
+    /// Frees the dropped allocations whose work has completed, oldest first, until it finds another one.
     void collect(lock& held) noexcept {
         std::size_t freed = 0;
         while (dropped_.next != &dropped_ && free_dropped(held, false, freed)) {
         }
     }
+    /// Frees the oldest dropped allocation, and adds the bytes of device memory to `freed`. Without `waits`, leaves it
+    /// if its work has not completed, and returns false.
     FERRY_INLINE bool free_dropped(lock& held, bool waits, std::size_t& freed) noexcept;
+    /// Frees dropped allocations, or spills the least recently used one. Returns the number of bytes freed; 0 if there
+    /// is none, or if the spill failed, with its error in `failure`.
     FERRY_INLINE std::size_t free_one(lock& held, result<>& failure) noexcept;
-    [[nodiscard]] FERRY_INLINE result<any_owner> allocate(std::size_t bytes, stream_token on);
-    [[nodiscard]] FERRY_INLINE result<> spill(allocation& a, any_owner& host, ferry::device& where) noexcept;
-    [[nodiscard]] FERRY_INLINE result<> bring_back(allocation& a, any_owner& memory);
+    /// Allocates device memory; makes room if necessary.
+    [[nodiscard]] FERRY_INLINE result<any_owner> allocate(std::size_t bytes, stream_token on) noexcept;
+    /// Copies an allocation to host memory, behind its marks; to `a.host_device`.
+    [[nodiscard]] FERRY_INLINE result<any_owner> spill(allocation& a) noexcept;
+    /// Copies a spilled allocation to new memory, which stays reserved on success.
+    [[nodiscard]] FERRY_INLINE result<any_owner> bring_back(allocation& a) noexcept;
+    [[nodiscard]] FERRY_INLINE result<any_owner> mark(stream_token on) noexcept;
     [[nodiscard]] FERRY_INLINE result<> copy(void* dst, ferry::device to, void const* src, ferry::device from,
                                              std::size_t bytes, stream_token on, bool waits);
 
