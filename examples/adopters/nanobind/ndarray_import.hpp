@@ -14,12 +14,17 @@ constexpr ferry::flags unversioned = ferry::flags::none;  // an unversioned caps
 static ferry::managed_tensor import_dlpack(PyObject *src, bool ro) noexcept {
     // Libraries export an unversioned capsule faster, but not for read-only arrays.
     static constexpr ferry::request requests[] = {{.max_version = ferry::version::legacy}, {}};
+    try {
+        if (!py::supports_dlpack(src))
+            return {};
+    } catch (py::error_is_set const &) {
+        PyErr_Clear();
+        return {};
+    }
     for (int i = ro ? 0 : 1; i < 2; ++i) {
         auto got = py::try_from_python<ferry::managed_tensor>(src, requests[i], ferry::share_only, nullptr, unversioned);
         if (got)
             return *std::move(got);
-        if (got.error().code() == ferry::errc::argument)  // no protocol
-            break;
     }
     return {};
 }

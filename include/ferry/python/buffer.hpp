@@ -49,7 +49,7 @@ inline constexpr buffer_format buffer_formats[] = {
     char const* text = format != nullptr ? format : "B";
     char const order = std::strchr("@=<>!", *text) != nullptr && *text != '\0' ? *text++ : '@';
     for (auto const& known : buffer_formats) {
-        if (std::strcmp(known.text, text) != 0) continue;
+        if (*known.text != *text || std::strcmp(known.text, text) != 0) continue;
         data_type type = known.type;
         if ((*text == 'l' || *text == 'L') && order != '@') type.bits = 32;
         if (type.bits / 8 != size) break;
@@ -205,14 +205,15 @@ class owned_buffer {
     Py_ssize_t const item = v.dtype().bits / 8;
     auto* const layout = static_cast<Py_ssize_t*>(PyMem_Malloc(2 * sizeof(Py_ssize_t) * (rank != 0 ? rank : 1)));
     if (layout == nullptr) return PyErr_NoMemory(), -1;
+    bool const is_empty = v.is_empty();
     for (int i = 0; i < v.rank(); ++i) {
         layout[i] = v.extent(i);
         std::int64_t step = 0;
-        bool const is_used = !v.is_empty() && v.extent(i) != 1;
+        bool const is_used = !is_empty && v.extent(i) != 1;
         if (!ferry::detail::checked_multiply(is_used ? v.stride(i) : 1, item, step)) step = item;
         layout[rank + static_cast<std::size_t>(i)] = step;
     }
-    out->buf = v.is_empty() ? const_cast<char*>("") : ferry::detail::untyped_data(v);
+    out->buf = is_empty ? const_cast<char*>("") : ferry::detail::untyped_data(v);
     out->len = v.nbytes();
     out->readonly = v.is_writable() ? 0 : 1;  // R29
     out->itemsize = item;

@@ -298,12 +298,10 @@ void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
 inline constexpr char const* copied_text =
     "copy=False was requested, but the producer made a copy (R54): request copy=None";
 
-/// Returns whether a tensor satisfies a request, so that no copy and no wait remains.
-/// \return     whether it is the result
-template <class T>
-[[nodiscard]] bool is_final(request const& req, managed_tensor const& got) noexcept {
-    return std::same_as<T, managed_tensor> && !req.device && req.copy == copy_policy::if_needed &&
-           req.stream.is_none() && got.device().type == device_type::cpu;
+/// Returns whether a tensor satisfies a request for a managed_tensor, so that no copy and no wait remains.
+[[nodiscard]] inline bool is_final(request const& req, managed_tensor const& got) noexcept {
+    return !req.device && req.copy == copy_policy::if_needed && req.stream.is_none() &&
+           got.device().type == device_type::cpu;
 }
 
 /// See from_python.
@@ -320,13 +318,25 @@ template <class T, class BackEnd>
     if (is_copied_despite(x, req, got.tensor))
         ferry::detail::fail(errc::copy_needed, "from_dlpack", message{copied_text}, where);
     if constexpr (std::same_as<T, managed_tensor>)
-        if (is_final<T>(req, got.tensor)) return std::move(got.tensor);
+        if (is_final(req, got.tensor)) return std::move(got.tensor);
     gil_releasing_back_end releasing{b};
     auto const rest = remaining(x, req, got.tensor);
     return ferry::from_dlpack<T>(std::move(got.tensor), rest, releasing, got.ready_on, where);
 }
 
 }  // namespace detail
+
+/// Returns whether an object can be imported: a capsule, or an instance of a type with `__dlpack__` or an exchange
+/// table. The answer for a type is cached, so that callers that try several protocols build no error. Requires the GIL.
+///
+/// \param x  any object
+/// \return   whether it can be imported, unless the import fails
+/// \throws error_is_set  an exception that the look-up raises
+[[nodiscard]] inline bool supports_dlpack(PyObject* x) {
+    if (PyCapsule_CheckExact(x) != 0) return true;
+    detail::published const type = detail::published_by(Py_TYPE(x));
+    return detail::has_dlpack(x, type) || detail::find_exchange_api(x, type) != nullptr;
+}
 
 /// Imports a Python object as a C++ array (R42, R43, R56–R58). Passes the request to the producer, validates the
 /// tensor, makes the copies that the producer did not make, and calls `array_traits<T>::adopt`.

@@ -27,12 +27,6 @@ struct tensor_for_stream {
     managed_tensor tensor;
 };
 
-/// Returns whether an object can be imported: a capsule, or an instance of a type with `__dlpack__` or an exchange
-/// table.
-[[nodiscard]] inline bool supports_dlpack(PyObject* x) {
-    return PyCapsule_CheckExact(x) != 0 || has_dlpack(x) || find_exchange_api(x) != nullptr;
-}
-
 /// Clears the current Python error if it is a BufferError, TypeError or ValueError: the producer cannot export the
 /// tensor.
 /// \throws error_is_set  any other Python error, unchanged

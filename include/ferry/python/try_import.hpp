@@ -75,8 +75,8 @@ namespace detail {
 ///                 std::bad_alloc; errc::copy_needed, errc::device and errors of ferry::from_dlpack, as for
 ///                 from_python; errors of try_from_capsule
 template <class T, class BackEnd = host_back_end>
-[[nodiscard]] result<T> try_from_python(PyObject* x, request const& req, BackEnd&& b = {},
-                                        reference* raised = nullptr, flags assumed = flags::read_only) noexcept {
+[[nodiscard]] result<T> try_from_python(PyObject* x, request const& req, BackEnd&& b = {}, reference* raised = nullptr,
+                                        flags assumed = flags::read_only) noexcept {
     constexpr auto api = "ferry::python::try_from_python";
     auto const where = detail::in_python;
     if (!detail::is_main_interpreter()) return error{errc::argument, api, detail::in_sub_interpreter, where};
@@ -97,7 +97,7 @@ template <class T, class BackEnd = host_back_end>
                 return error{errc::copy_needed, api, detail::copied_text, where};
         }
         if constexpr (std::same_as<T, managed_tensor>)
-            if (detail::is_final<T>(req, got.tensor)) return std::move(got.tensor);
+            if (detail::is_final(req, got.tensor)) return std::move(got.tensor);
         detail::gil_releasing_back_end releasing{b};
         auto const rest = detail::remaining(x, req, got.tensor);
         return ferry::try_from_dlpack<T>(std::move(got.tensor), rest, releasing, got.ready_on, where);

@@ -26,7 +26,7 @@ struct published {
     bool is_torch_subclass = false;  ///< the type is derived from `torch.Tensor`
     bool overrides_torch = false;    ///< a subclass of `torch.Tensor` defines `__dlpack__` or an exchange table
 #if defined(Py_GIL_DISABLED)
-    unsigned tag = 0;                ///< version tag of the type before it was searched
+    unsigned tag = 0;  ///< version tag of the type before it was searched
 #endif
 };
 
@@ -304,10 +304,6 @@ class producer_cache {
     auto const* api = reinterpret_cast<abi::exchange_api const*>(header);
     return api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr ? api : nullptr;
 }
-/// Returns the exchange table of the type of an object, after searching that type.
-[[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
-    return find_exchange_api(object, published_by(Py_TYPE(object)));
-}
 
 /// Searches `__dlpack__` for has_dlpack, and adds the type to the cache.
 [[nodiscard]] FERRY_NOINLINE inline bool search_dlpack(PyObject* x, published const& type) {
@@ -315,8 +311,7 @@ class producer_cache {
     auto& cache = producer_cache::known();
     // Searched last, because `add` requires the current attribute of the type.
     if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type_object), names().dlpack)) {
-        if (type.dlpack && !type.table && type.torch_base == nullptr)
-            cache.add(type_object, found.get(), type);
+        if (type.dlpack && !type.table && type.torch_base == nullptr) cache.add(type_object, found.get(), type);
         return true;
     }
     if (PyType_Check(x) == 0 && find_attribute(x, names().dlpack)) return true;
@@ -334,7 +329,5 @@ class producer_cache {
     if (cache.knows_other(type_object)) return false;
     return search_dlpack(x, type);
 }
-/// Returns whether an object has `__dlpack__`, after searching its type.
-[[nodiscard]] inline bool has_dlpack(PyObject* x) { return has_dlpack(x, published_by(Py_TYPE(x))); }
 
 }  // namespace FERRY_NAMESPACE::python::detail

@@ -250,7 +250,7 @@ template <managed_struct Raw, bool ByCall = false, bool IsValid = false, class O
         decltype(auto) described = view_at(self->owner);
         if (!check_result(described, r)) return nullptr;
         tensor_view const& after = unwrapped(described);
-        auto const write = ByCall ? write_checked_by_call : write_checked<is_fixed>;
+        auto const write = ByCall && !is_fixed ? write_checked_by_call : write_checked<is_fixed>;
         if (!write(before, after, from, sizeof owner, as_device, empty, metadata, self->raw.dl_tensor, r))
             return nullptr;
     }
