@@ -304,6 +304,10 @@ def page(rows, facts, parts=None):
         for p in parts["rows"]:
             without = f"`{p['without']}`" if p["without"] else ""
             out.append(f"| {p['part']} | `ferry/{p['header']}` | {p['lines']} | {p['seconds']:.2f} s | {without} |")
+        out += ["", "## Cost of a build", "", *wrapped(
+                "`bench/compile_cost.py` compiles the programs that it contains, with `-O2` and in both [modes](install.md#compiled-once), and prints this "
+                "table. Times are processor times; the code is the column `text` of `size`. The time for Python.h is not part of that for `ferry/python.hpp`. Other programs that run at the same time add to the times."),
+                "", *parts["build"]]
     section = None
     for r in rows:
         if r["section"] != section:
@@ -349,6 +353,8 @@ def main():
             rows.append(r)
     facts = list(versions())
     parts = json.loads(run([sys.executable, HERE / "include_cost.py", "--parts", "--json", "--rounds", "3" if arguments.quick else "11"]))
+    costs = [sys.executable, str(HERE / "compile_cost.py"), "--rounds", "3"]
+    parts["build"] = subprocess.run(costs, check=False, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     figures = json.dumps({"facts": facts, "rows": rows, "side by side": raw, "parts": parts}, indent=1) + "\n"
     if arguments.json:
         pathlib.Path(arguments.json).write_text(figures)
