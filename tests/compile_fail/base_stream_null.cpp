@@ -7,3 +7,14 @@ auto token = ferry::stream_token::cuda(nullptr);
 #else
 auto token = ferry::stream_token::cuda_per_thread_default();
 #endif
+// next case
+// A stream without a family (R44, R45).
+#include <ferry/exchange/request.hpp>
+
+auto made([[maybe_unused]] CUstream_st* stream) {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::request{.stream = nullptr};
+#else
+    return ferry::request{.stream = ferry::stream_token::cuda(stream)};
+#endif
+}

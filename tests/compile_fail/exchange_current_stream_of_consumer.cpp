@@ -19,3 +19,22 @@ struct ferry::array_traits<array> {
 };
 
 array imported(DLManagedTensorVersioned* raw) { return ferry::from_dlpack<array>(raw); }
+// next case
+// Each device has its own current stream.
+#include <ferry/exchange/to_dlpack.hpp>
+
+struct array {
+    float value = 1;
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static tensor_view view(array& a) { return {&a.value, {}}; }
+#ifdef FERRY_COMPILE_FAIL
+    static stream_token current_stream(device_type) { return stream_token::cuda_legacy_default(); }
+#else
+    static stream_token current_stream(device) { return stream_token::cuda_legacy_default(); }
+#endif
+};
+
+auto exported(array& a) { return ferry::to_dlpack(a, {.copy = ferry::copy_policy::always}); }

@@ -18,3 +18,27 @@ struct ferry::array_traits<array> {
 };
 
 auto exported(array& a) { return ferry::to_dlpack(std::move(a), {.copy = ferry::copy_policy::always}); }
+// next case
+// The adapter could not be asked about an array that is about to move (D13).
+#include <ferry/exchange/to_dlpack.hpp>
+
+#include <utility>
+
+struct array {
+    float data[4];
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static tensor_view view(array const& a) { return {a.data, extents}; }
+#ifdef FERRY_COMPILE_FAIL
+    static bool owns(array&) { return true; }
+#else
+    static bool owns(array const&) { return true; }
+#endif
+
+   private:
+    static constexpr std::int64_t extents[1] = {4};
+};
+
+ferry::managed_tensor first(array a) { return ferry::to_dlpack(std::move(a)); }

@@ -1,4 +1,5 @@
-"""Compiles one file twice: with FERRY_COMPILE_FAIL it must fail with the messages that the file expects; without, it must compile.
+"""Compiles each case of a file twice: with FERRY_COMPILE_FAIL it must fail with the messages that the file expects; without, it must
+compile. A line `// next case` ends a case; each case is a translation unit of its own.
 
 usage: run.py FILE COMPILER [FLAG...]
 The file's first lines are `// expect: REGEX`; each must match the output of the compiler. The first one is the cure: it must
@@ -8,6 +9,7 @@ compilation; then the first error must match the first line. A line `// also: tr
 try_NAME in place of NAME.
 """
 
+import pathlib
 import re
 import subprocess
 import sys
@@ -50,13 +52,25 @@ def main():
     with open(source, encoding="utf-8") as file:
         text = file.read()
     expected = expectations(text)
+    if not expected:
+        sys.exit(f"{source}: the first line must be `// expect: REGEX`")
+    cases = re.split(r"^// next case\n", text, flags=re.MULTILINE)
+    failures = check(source, text, command, expected) if len(cases) == 1 else []
+    for number, case in enumerate(cases if len(cases) > 1 else [], 1):
+        with tempfile.NamedTemporaryFile("w", suffix=pathlib.Path(source).suffix, encoding="utf-8") as file:
+            file.write(case)
+            file.flush()
+            failures += [f"case {number}: {failure}" for failure in check(file.name, case, command, expected)]
+    if failures:
+        sys.exit(f"{source}:\n" + "\n".join(failures))
+
+
+def check(source, text, command, expected):
+    """Returns the failures of one case."""
+    failures = []
     given = re.search(r"^// with: (.*)", text, re.MULTILINE)
     flags = given[1].split() if given else []
     limit = re.search(r"^// lines: (\d+)$", text, re.MULTILINE)
-    if not expected:
-        sys.exit(f"{source}: the first line must be `// expect: REGEX`")
-
-    failures = []
     code, output = compile_file(source, command)
     if code != 0:
         failures.append(f"the twin (without FERRY_COMPILE_FAIL) does not compile:\n{output}")
@@ -84,8 +98,7 @@ def main():
             missing.append(expected[0])
         if missing:
             failures.append(output)
-    if failures:
-        sys.exit(f"{source}:\n" + "\n".join(failures))
+    return failures
 
 
 if __name__ == "__main__":

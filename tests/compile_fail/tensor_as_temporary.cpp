@@ -12,3 +12,16 @@ float first(DLManagedTensorVersioned* raw) {
 #endif
     return v(0);
 }
+// next case
+// also: try_view
+// The data is destroyed with its owner (R7).
+#include <ferry/exchange/from_dlpack.hpp>
+
+int rank(DLManagedTensorVersioned* raw) {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::from_dlpack(raw).view().rank();
+#else
+    auto const t = ferry::from_dlpack(raw);
+    return t.view().rank();
+#endif
+}

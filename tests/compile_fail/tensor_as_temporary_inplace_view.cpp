@@ -20,3 +20,44 @@ float corner(grid const& g) {
 #endif
     return v(0, 0);
 }
+// next case
+#include <ferry/tensor/inplace_view.hpp>
+
+#include <cstdint>
+
+struct grid {
+    float* data;
+    std::int64_t rows, columns;
+    ferry::inplace_view<2> view() const { return {data, {rows, columns}}; }
+};
+
+std::int64_t rows(grid const& g) {
+    ferry::tensor_view v;
+#ifdef FERRY_COMPILE_FAIL
+    v = g.view();
+#else
+    auto const kept = g.view();
+    v = ferry::tensor_view{kept};
+#endif
+    return v.extent(0);
+}
+// next case
+#include <ferry/tensor/inplace_view.hpp>
+
+#include <cstdint>
+
+struct grid {
+    float* data;
+    std::int64_t rows, columns;
+    ferry::inplace_view<2> view() const { return {data, {rows, columns}}; }
+};
+
+std::int64_t rows(grid const& g) {
+#ifdef FERRY_COMPILE_FAIL
+    auto const extents = g.view().shape();
+#else
+    auto const v = g.view();
+    auto const extents = v.shape();
+#endif
+    return extents[0];
+}

@@ -6,3 +6,12 @@ ferry::inplace_view<2> view(float* data) { return {data, {3, true}}; }
 #else
 ferry::inplace_view<2> view(float* data) { return {data, {3, 1}}; }
 #endif
+// next case
+// The characters would be extents.
+#include <ferry/tensor/inplace_view.hpp>
+
+#ifdef FERRY_COMPILE_FAIL
+ferry::inplace_view<4> view(float* data) { return {data, "23"}; }
+#else
+ferry::inplace_view<4> view(float* data) { return {data, {2, 3}}; }
+#endif

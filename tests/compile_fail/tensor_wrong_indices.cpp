@@ -8,3 +8,14 @@ float first(ferry::typed_view<float const, 3> v) {
     return v(0, 0, 0);
 #endif
 }
+// next case
+// also: try_at
+#include <ferry/tensor/typed_view.hpp>
+
+float first(ferry::typed_view<float const, 1> v) {
+#ifdef FERRY_COMPILE_FAIL
+    return v.at(0, 0);
+#else
+    return v.at(0);
+#endif
+}

@@ -1,3 +1,0 @@
-// expect: ferry/column and ferry/arrow need a little-endian 64-bit machine: .* FERRY_HAS_COLUMN
-// with: -U__SIZEOF_POINTER__ -D__SIZEOF_POINTER__=4
-#include <ferry/column.hpp>

@@ -1,3 +1,0 @@
-// expect: ferry/ipc needs 64-bit Linux: ask FERRY_HAS_IPC
-// with: -U__linux__
-#include <ferry/ipc.hpp>

@@ -1,8 +1,0 @@
-// expect: the view has access_from::device, and the host cannot access its elements: pass data\(\) to a kernel, or call ferry::to_host
-#include <ferry/tensor/typed_view.hpp>
-
-#ifdef FERRY_COMPILE_FAIL
-auto first(ferry::typed_view<float const, 1, ferry::access_from::device> v) { return v[0]; }
-#else
-auto first(ferry::typed_view<float const, 1, ferry::access_from::host> v) { return v[0]; }
-#endif
