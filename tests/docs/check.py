@@ -16,6 +16,7 @@ nor run has the language `text`: output, a diagram, a sketch.
 """
 
 import argparse
+import importlib.util
 import json
 import pathlib
 import re
@@ -146,6 +147,12 @@ def check_performance(text, measured, page):
         yield "docs/performance.md differs from the output of bench/report.py --page"
 
 
+def check_adopters(text, page):
+    """Checks that the tables of docs/adopters.md are the output of bench/adopters/report.py for adopters.json."""
+    if text != page(text):
+        yield "docs/adopters.md differs from the output of bench/adopters/report.py --page"
+
+
 def check_adapter(code):
     """Checks that the adapter of minitensor has at most 20 lines of at most 100 columns."""
     lines = code.splitlines()
@@ -176,6 +183,10 @@ def check(fix):
     import report
 
     errors += check_performance((ROOT / "docs/performance.md").read_text(encoding="utf-8"), measured, report.page)
+    adopters = importlib.util.spec_from_file_location("adopters_report", ROOT / "bench/adopters/report.py")
+    of_adopters = importlib.util.module_from_spec(adopters)
+    adopters.loader.exec_module(of_adopters)
+    errors += check_adopters((ROOT / "docs/adopters.md").read_text(encoding="utf-8"), of_adopters.page)
     errors += check_figures((ROOT / "README.md").read_text(encoding="utf-8"), lambda page: (ROOT / page).read_text(encoding="utf-8"))
     errors += check_adapter((ROOT / "examples/minitensor/minitensor_ferry.hpp").read_text(encoding="utf-8"))
     print(*errors, sep="\n", end="\n" if errors else "")
@@ -216,6 +227,8 @@ def self_test():
     known = {"rows": 1, "facts": 2, "parts": 3}
     assert list(check_performance("123", known, lambda *all: "".join(map(str, all)))) == []
     assert len(list(check_performance("12", known, lambda *all: "".join(map(str, all))))) == 1
+    assert list(check_adopters("12", lambda text: "12")) == []
+    assert len(list(check_adopters("12", lambda text: "34"))) == 1
     assert len(list(check_figures("", None))) == 1
     assert list(check_adapter("x" * 100 + "\n")) == []
     assert len(list(check_adapter("x" * 101 + "\n" * 20))) == 1
