@@ -12,7 +12,6 @@
 #include <concepts>
 #include <cstddef>
 #include <optional>
-#include <span>
 
 namespace FERRY_NAMESPACE::ipc {
 

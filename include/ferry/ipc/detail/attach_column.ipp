@@ -18,8 +18,6 @@
 #include <cstdint>
 #include <memory>  // a column shares its owner
 #include <numeric>
-#include <span>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>  // a column may have several memories
@@ -72,10 +70,7 @@ FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options c
     auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
     std::vector<std::uint32_t> order(from.memories.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::sort(order.begin(), order.end(), [&](auto one, auto other) {
-        int const difference = name(one).compare(name(other));
-        return difference != 0 ? difference < 0 : one < other;
-    });
+    std::stable_sort(order.begin(), order.end(), [&](auto one, auto other) { return name(one) < name(other); });
     auto held = std::make_shared<std::vector<detail::attachment>>();
     std::vector<detail::memory_range> ranges(order.size());
     detail::attach_call call{from, options, true, where};

@@ -5,7 +5,6 @@
 #include <ferry/ipc/detail/segment.hpp>
 #include <ferry/ipc/range.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>  // std::less orders any pointers

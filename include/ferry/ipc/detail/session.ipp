@@ -6,8 +6,6 @@
 #include <ferry/ipc/detail/session_state.hpp>
 #include <ferry/ipc/range.hpp>
 
-#include <cstdint>
-
 namespace FERRY_NAMESPACE::ipc {
 
 FERRY_INLINE session::session(session_options const& options)

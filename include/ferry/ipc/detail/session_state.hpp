@@ -9,7 +9,6 @@
 #include <ferry/ipc/options.hpp>
 #include <ferry/wire/descriptor.hpp>
 
-#include <algorithm>
 #include <array>
 #include <atomic>  // closed by one thread, looked at by others
 #include <chrono>

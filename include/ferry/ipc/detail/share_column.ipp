@@ -25,7 +25,6 @@
 #include <memory>      // see region.hpp
 #include <source_location>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>  // as many as buffers

@@ -6,8 +6,6 @@
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
 
-#include <utility>
-
 namespace FERRY_NAMESPACE::ipc {
 
 FERRY_INLINE shared_space::shared_space(session& s) noexcept : state_{detail::session_access::state(&s)} {}

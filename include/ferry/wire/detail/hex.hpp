@@ -1,4 +1,4 @@
-// ferry: bytes, UUIDs and integers as strings of a JSON document.
+// ferry: bytes, UUIDs and integers as text.
 #pragma once
 
 #include <ferry/wire/descriptor.hpp>
@@ -11,7 +11,6 @@
 #include <string>  // the result
 #include <string_view>
 #include <system_error>
-#include <vector>  // the bytes of a descriptor
 
 namespace FERRY_NAMESPACE::wire::detail {
 
