@@ -21,6 +21,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -224,6 +225,18 @@ TEST_CASE("topic: a subscriber waits for the first publisher, and for the one af
     ipc::publisher camera{"camera", slots(2), here};
     CHECK(publish(camera) == 2);
     CHECK(reader.wait() == 0);
+}
+
+TEST_CASE("topic: a subscriber sleeps while the newest frame is that of a killed publisher") {
+    own_directory const here;
+    support::process first = publish_once(here);
+    CHECK(first.hear() == '.');
+    first.kill(SIGKILL);
+    CHECK(first.wait() == -SIGKILL);
+    ipc::subscriber left{"camera", here};
+    auto const begin = std::clock();
+    CHECK_FALSE(left.next(500ms));
+    CHECK(std::clock() - begin < CLOCKS_PER_SEC / 50);
 }
 
 TEST_CASE("topic: a publisher belongs to the process that made it, not to forked children") {

@@ -37,11 +37,11 @@ struct subscriber::state {
         auto const end = detail::deadline(limit);
         if (how.session == nullptr) how.session = &own;
         bool const has_files = !how.files.empty();
-        for (;;) {
+        for (bool is_first = true;; is_first = false) {
             // A second: if another process has removed the file, nothing changes in it any more.
             auto const left = std::clamp<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), {},
                                                                    std::chrono::seconds{1});
-            update(left);
+            update(is_first && is_newer() ? left.zero() : left);
             for (int tries = 0; tries < 2; ++tries) {  // the second with the descriptor that is in the file now
                 auto const c = look();
                 if (!c) break;
@@ -75,8 +75,7 @@ struct subscriber::state {
             return open_name();
         }
         // Before each read of the mapping: a file that is shorter than that is an error, and not a SIGBUS.
-        int const why =
-            detail::futex_wait(&its.latest(), static_cast<std::uint32_t>(latest), is_newer() ? left.zero() : left);
+        int const why = detail::futex_wait(&its.latest(), static_cast<std::uint32_t>(latest), left);
         struct stat facts = {};
         if (why == EFAULT) {
             if (!name.empty()) file = {};
