@@ -6,14 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 namespace FERRY_NAMESPACE {
 
 /// Options of a spill_manager. The order of the members is stable, so that designated initialisers remain valid.
 struct spill_options {
     /// Maximum number of bytes of device memory that its tensors and reservations occupy; at least 1.
-    std::size_t limit = std::numeric_limits<std::size_t>::max();
+    std::size_t limit = ~std::size_t{0};
     /// Maximum number of bytes of pinned memory for spilled tensors; the others go to pageable memory. 0: none.
     std::size_t most_pinned = 0;
     /// Stream of the memory space, on which tensors are copied: required if the space allocates in stream order. None:
