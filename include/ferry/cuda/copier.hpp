@@ -1,4 +1,4 @@
-// ferry: the fast CUDA back end. Owns host threads, streams and pinned slots, and selects the method of each copy.
+// ferry: the fast CUDA back end. Owns host threads and pinned memory, and selects the method of each copy.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -28,11 +28,10 @@ using pack_function = void (*)(copy_plan const&, void* dst, void const* src, str
 
 /// Resources of a copier. The order of the members is stable, so that designated initialisers remain valid.
 struct copier_options {
-    int lanes = 0;  ///< host threads; 0 or less: one for each processor, at most 12
-    std::size_t most_pinned = std::size_t{64}
-                              << 20;                ///< maximum number of bytes of pinned memory that copies go through
-    std::size_t most_kept = std::size_t{64} << 20;  ///< maximum number of bytes of pinned memory kept for reuse
-    pack_function pack = nullptr;                   ///< kernels for strided copies; null: none
+    int lanes = 0;                                    ///< host threads; 0 or less: one for each processor, at most 12
+    std::size_t most_pinned = std::size_t{64} << 20;  ///< maximum number of bytes of pinned memory for staging
+    std::size_t most_kept = std::size_t{64} << 20;    ///< maximum number of bytes of pinned memory kept for reuse
+    pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
     /// Maximum size of a slab in bytes, at least 4 KiB. A slab is the part of a strided copy that the device packs or
     /// unpacks at once. It holds at least one row or element; a copy of sub-byte elements is always one slab. A copy
     /// uses up to two slabs of device memory. On each device, up to twice `slab_bytes` of this memory, or up to 32 MiB
@@ -42,16 +41,20 @@ struct copier_options {
     std::size_t most_host_kept = std::size_t{1} << 30;
 };
 
-/// A back end (`ferry::back_end`) that owns lanes, which are host threads with their own streams, and pinned slots.
+/// A back end (`ferry::back_end`) that owns lanes, which are host threads, and pinned memory. The calling thread queues
+/// the copies between pinned memory and the device; it and the lanes copy between pinned and pageable memory.
 ///
-/// Threads start, and slots and bounce buffers are pinned, when a copy first needs them; they exist until the copier is
-/// destroyed. The destructor joins the threads; no other call may be in progress when it runs. Memory that the copier
-/// allocated may outlive it. Thread-safe; one copier suffices for a program.
+/// Threads start, and memory is pinned, when a copy first needs them; they exist until the copier is destroyed. A copy
+/// that finds no pinned memory within `copier_options::most_pinned` is one cudaMemcpyAsync. Host memory of released
+/// results is kept for later results. The destructor joins the threads and releases that memory; no other call may be
+/// in progress when it runs. Memory that the copier allocated may outlive it. Thread-safe; one copier suffices for a
+/// program.
 class copier {
    public:
     /// Constructs a copier without starting threads or calling CUDA.
     ///
     /// \param options  resources of the copier
+    /// \throws std::bad_alloc  when host memory cannot be allocated
     FERRY_INLINE explicit copier(copier_options const& options = {});
     copier(copier const&) = delete;
     copier& operator=(copier const&) = delete;
@@ -65,8 +68,7 @@ class copier {
         return d.type == device_type::cpu || uses_cuda_streams(d.type);
     }
 
-    /// Allocates host, pinned, managed or device memory: host memory from fresh_host_space, pinned memory from the
-    /// copier's pool.
+    /// Allocates host, pinned, managed or device memory: host and pinned memory from the copier's pools.
     ///
     /// \param d      device of the memory
     /// \param bytes  size
@@ -83,7 +85,7 @@ class copier {
     /// layout (for example, a transposed copy between two GPUs without peer access), or if the device has no memory for
     /// packing. A copy to or from pageable memory waits for the work on `on`, and the call returns when the copy is
     /// complete. A copy between two sides of type cpu does not wait for `on`. No call waits for any other stream of the
-    /// caller. On failure, no work of the copy is pending, and the copy holds no slot.
+    /// caller. On failure, no work of the copy is pending.
     ///
     /// \param plan  copy to execute
     /// \param dst   first element of the destination
@@ -92,10 +94,9 @@ class copier {
     /// \param from  device of `src`
     /// \param on    stream of either device; without one, the copy runs on a stream of the copier, and the call blocks
     /// \return      true when the copy is complete, false when it may still be pending
-    /// \throws error              errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, including when
-    ///                            the stream belongs to neither device; errors of CUDA
-    /// \throws std::bad_alloc     when host memory cannot be allocated
-    /// \throws std::system_error  when no thread can be started
+    /// \throws error           errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, including when
+    ///                         the stream belongs to neither device; errors of CUDA
+    /// \throws std::bad_alloc  when host memory cannot be allocated
     FERRY_INLINE bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on);
 
     /// Orders two streams without blocking the host, as `ferry::cuda::order` does.
