@@ -1,7 +1,6 @@
 """Follows a topic of tensors in host memory without ferry, in place. The publisher must set `topic_options::text` to to_json.
 
-usage: topic_reader.py NAME      prints the generation, type, shape and sum of each frame
-"""
+usage: topic_reader.py NAME      prints the generation, type, shape and sum of each frame"""
 
 import contextlib
 import fcntl
