@@ -182,7 +182,8 @@ FERRY_INLINE result<> spill_core::begin(allocation& a, stream_token on, bool wri
                                "the spill_manager of this tensor was destroyed: release its tensors before the manager",
                                to);
         place = a.state.at;
-        answer = a.state.begin(writes, a.marks.needs_order(on, writes));
+        bool const moves = place == lease_state::place::moving;  // another thread owns the marks
+        answer = a.state.begin(writes, !moves && a.marks.needs_order(on, writes));
         if (answer == begun::wait) changed_.wait(held);
     } while (answer == begun::wait);
     if (answer == begun::prepare) {
