@@ -70,7 +70,10 @@ FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options c
     auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
     std::vector<std::uint32_t> order(from.memories.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::stable_sort(order.begin(), order.end(), [&](auto one, auto other) { return name(one) < name(other); });
+    std::sort(order.begin(), order.end(), [&](auto one, auto other) {
+        auto const difference = name(one).compare(name(other));
+        return difference < 0 || (difference == 0 && one < other);
+    });
     auto held = std::make_shared<std::vector<detail::attachment>>();
     std::vector<detail::memory_range> ranges(order.size());
     detail::attach_call call{from, options, true, where};
