@@ -82,7 +82,7 @@ def test_a_library_of_one_kind_of_array_is_asked_what_that_kind_can_show():
 def test_a_column_without_a_word_says_why():
     text = command("--only", "R12,R23,R44", "--markdown", "--quiet", f"{MUTANTS}:NoExchange", f"{MUTANTS}:Right").stdout
     assert re.findall(r"^\| (R\d+) \|[^|]*\| (\S*) +\| *(\S*) *\|$", text, re.M) == [("R12", "n/a", "kept"), ("R23", "n/a", "kept"), ("R44", "n/a", "")]
-    assert "No rule applies to no-exchange: its arrays have no __dlpack__." in text and text.count("No rule applies") == 1
+    assert "No rule applies to no-exchange: its arrays have no `__dlpack__`." in text and text.count("No rule applies") == 1
 
 
 def test_a_crash_is_reported_and_the_rest_still_runs():
