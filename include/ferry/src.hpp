@@ -29,7 +29,6 @@
 #include <ferry/arrow/detail/to_stream.ipp>
 #include <ferry/column/detail/concat.ipp>
 #include <ferry/column/detail/to.ipp>
-#include <ferry/lease/detail/spill_core.ipp>
 #if FERRY_HAS_IPC
 #include <ferry/ipc/detail/attach.ipp>
 #include <ferry/ipc/detail/attach_column.ipp>
@@ -44,6 +43,9 @@
 #include <ferry/ipc/detail/subscriber.ipp>
 #endif
 #endif
+#endif
+#if FERRY_HAS_EXCEPTIONS
+#include <ferry/lease/detail/spill_core.ipp>
 #endif
 
 namespace FERRY_NAMESPACE {

@@ -10,9 +10,9 @@ import sys
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 TEXT = "this header of ferry needs exceptions: compile without -fno-exceptions"
-STOPPED = {"adapters", "arrow", "conformance", "cuda", "ipc", "python"}  # folders, and umbrella headers
+STOPPED = {"adapters", "arrow", "conformance", "cuda", "ipc", "lease", "python"}  # folders, and umbrella headers
 ALSO_STOPPED = ("base/detail/requires_exceptions.hpp", "column/detail/")
-MUST_STOP = ("adapters/mdspan.hpp", "adapters/shaped.hpp", "adapters/std.hpp", "arrow.hpp", "conformance.hpp", "ipc.hpp")
+MUST_STOP = ("adapters/mdspan.hpp", "adapters/shaped.hpp", "adapters/std.hpp", "arrow.hpp", "conformance.hpp", "ipc.hpp", "lease.hpp")
 
 
 def compile_headers(headers, *more):

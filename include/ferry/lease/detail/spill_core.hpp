@@ -1,6 +1,7 @@
 // ferry: the allocations of a spill_manager, and how they move between a device and the host.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/result.hpp>

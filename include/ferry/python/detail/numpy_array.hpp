@@ -81,7 +81,7 @@ FERRY_HIDDEN inline constinit atomic_pointer<PyTypeObject> numpy_type;
 
 /// Returns the data type of an array; bits = 0 if it has another byte order or none of these types, such as long
 /// double, whose size depends on the platform, or if its first write causes a warning.
-[[nodiscard]] inline data_type type_of(numpy_array const& a) noexcept {
+[[nodiscard]] FERRY_HIDDEN inline data_type type_of(numpy_array const& a) noexcept {
     constexpr std::uint8_t long_bits = 8 * sizeof(long);
     using enum type_code;
     static constexpr data_type by_number[] = {{bool_, 8},        {int_, 8},   {uint, 8},     {int_, 16},

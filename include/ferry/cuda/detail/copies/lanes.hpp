@@ -1,6 +1,7 @@
 // ferry: the host threads of a copier, and the host copies that they share with the thread that waits for them.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/cuda/detail/copies/non_temporal.hpp>
 
 #include <algorithm>
