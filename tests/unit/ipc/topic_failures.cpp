@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -43,6 +44,7 @@ thread_local bool is_killed_by_it = false;
 /// Called at the step with this number, if it is set: before a mutex is locked, or after a file is read.
 thread_local int steps = 0, watched_step = 0;
 std::function<void()> at_watched_step;
+constinit std::atomic<int (*)(pthread_mutex_t*)> next_lock{nullptr};
 void step() {
     if (watched_step != 0 && ++steps == watched_step) at_watched_step();
 }
@@ -87,8 +89,17 @@ int renameat(int folder, char const* path, int other, char const* name) noexcept
 int memfd_create(char const* name, unsigned flags) noexcept {
     return static_cast<int>(call_or_fail(SYS_memfd_create, name, flags));
 }
+/// Of ThreadSanitizer, which has to see each lock.
+[[gnu::weak]] int __interceptor_pthread_mutex_lock(pthread_mutex_t*) noexcept;
 int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
-    static auto const next = reinterpret_cast<int (*)(pthread_mutex_t*)>(::dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+    // No static variable: libc++ locks a mutex to initialise one.
+    auto next = next_lock.load(std::memory_order_relaxed);
+    if (next == nullptr) {
+        next = __interceptor_pthread_mutex_lock;
+        if (next == nullptr)
+            next = reinterpret_cast<int (*)(pthread_mutex_t*)>(::dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+        next_lock.store(next, std::memory_order_relaxed);
+    }
     step();
     return next(mutex);
 }
