@@ -365,23 +365,31 @@ TEST_CASE("system: a copy through the host waits until its memory has been read,
     CHECK(left_no_error());
 }
 
-TEST_CASE("copier: a source on the host is read only after the work queued before (R48)") {
-    cuda::copier copier;
-    constexpr std::int64_t n = 300'000;  // described as cpu, as PyTorch says of pinned memory (R38)
-    auto const from = make_poisoned(pinned, {n}), to = make_poisoned(gpu, {n});
-    for (int round = 0; round < 3; ++round) {  // the first starts lanes
-        test_stream const s;
-        load_kernels();
-        gate closed{s.get()};
-        iota(from.first(), from.size(), s.get());
-        opener const later{closed};
-        copy_by(copier, floats(to.first(), {n}, {}, gpu), floats(from.first(), {n}, {}, ferry::cpu), s.token());
-        CHECK_GATED(closed.is_open());
-        s.finish();
-        CHECK(is_iota(read(to.first(), to.size())));
-        auto const spoiled = make_poisoned(pinned, {n});
-        std::memcpy(from.first(), spoiled.first(), n * sizeof(float));
-    }
+TEST_CASE("copier: a source on the host is read only after the work queued before, also slab by slab (R48)") {
+    cuda::copier_options o;
+    o.pack = cuda::pack;
+    o.slab_bytes = std::size_t{256} << 10;
+    cuda::copier copier{o};
+    std::vector<std::int64_t> const whole{300'000}, rows{600, 500}, none, across{1, 600};
+    auto const from = make_poisoned(pinned, whole), to = make_poisoned(gpu, whole);
+    for (bool const is_turned : {false, true})
+        for (int round = 0; round < 3; ++round) {  // the first starts lanes
+            CAPTURE(is_turned);
+            test_stream const s;
+            load_kernels();
+            gate closed{s.get()};
+            iota(from.first(), from.size(), s.get());
+            opener const later{closed};
+            // Described as cpu, as PyTorch says of pinned memory (R38).
+            copy_by(copier, floats(to.first(), is_turned ? rows : whole, is_turned ? across : none, gpu),
+                    floats(from.first(), is_turned ? rows : whole, none, ferry::cpu), s.token());
+            CHECK_GATED(closed.is_open());
+            s.finish();
+            auto const got = read(to.first(), to.size());
+            CHECK((is_turned ? is_transposed(got, 500, 600) : is_iota(got)));
+            auto const spoiled = make_poisoned(pinned, whole);
+            std::memcpy(from.first(), spoiled.first(), from.size() * sizeof(float));
+        }
 }
 
 TEST_CASE("copier: a large copy receives what a closed stream writes later, also slab by slab (R48)") {

@@ -153,9 +153,7 @@ class copier_engine {
         auto const how = choose_bytes(n, facts);
         if (how == copy_method::bounced && bounce(dst, src, n, t)) return;
         if (how == copy_method::staged) {
-            bool const down = to.type == device_type::cpu;
-            if (!down && t.is_queued) finish(t);  // the host reads a source that earlier work may write
-            auto transfer = stage(n, down, t, t.stream);
+            auto transfer = stage(n, to.type == device_type::cpu, t, t.stream);
             if (transfer.is_ready()) {
                 transfer.send(static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), n);
                 transfer.finish();
@@ -171,8 +169,10 @@ class copier_engine {
         t.has_queued_work = true;
     }
 
-    /// Prepares a transfer through pinned slots.
-    [[nodiscard]] staged stage(std::size_t n, bool to_host, task const& t, cudaStream_t s) {
+    /// Prepares a transfer through pinned slots. For one to the device, waits for the work queued before, which may
+    /// write the source that the host reads.
+    [[nodiscard]] staged stage(std::size_t n, bool to_host, task& t, cudaStream_t s) {
+        if (!to_host && t.is_queued) finish(t);
         copy_facts facts = t.facts;
         facts.to = to_host ? cpu : device{device_type::cuda, t.device_id};
         facts.from = to_host ? device{device_type::cuda, t.device_id} : cpu;
