@@ -31,6 +31,7 @@ PARTS = {
     "Arrow": ("arrow.hpp", ["arrow.hpp", "arrow"], ""),
     "CUDA": ("cuda.hpp", ["cuda.hpp", "cuda"], "cuda_runtime_api.h"),
     "IPC": ("ipc.hpp", ["ipc.hpp", "ipc", "wire"], ""),
+    "leases": ("lease.hpp", ["lease.hpp", "lease"], ""),
     "Python": ("python.hpp", ["python.hpp", "python"], "Python.h"),
     "adapters": ("adapters/std.hpp", ["adapters"], ""),
     "conformance kit": ("conformance.hpp", ["conformance.hpp", "conformance"], ""),
