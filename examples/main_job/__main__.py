@@ -1,15 +1,17 @@
 """The main job: sends photographs from NumPy through minitensor to PyTorch, JAX, tvm-ffi and Arrow, and back; with a GPU, also
 through GPU memory.
 
-usage: python examples/main_job [--libs numpy,torch,jax,tvm_ffi,pyarrow] [--out FOLDER] [--flip-after HOP]
+usage: python examples/main_job [--libs numpy,torch,jax,tvm_ffi,pyarrow] [--out FOLDER] [--verbose] [--flip-after HOP]
 
-Prints a row for every exchange and writes the resulting pictures. The exit status is 1 if a bit has changed.
+Prints what was exchanged, with --verbose as a row for every exchange, and writes the resulting pictures. The exit status is 1 if a
+bit has changed.
 """
 
 import argparse
 import gc
 import pathlib
 import sys
+import textwrap
 import time
 
 import numpy as np
@@ -21,20 +23,18 @@ MT = "minitensor"
 
 
 def load_libraries(wanted):
-    libraries = {}
+    libraries, found = {}, []
     for name in (MT, *LIBRARIES):
         if name not in wanted and name not in (MT, "numpy"):
             libraries[name] = None
-            print(f"{name:>10}   left out by --libs")
             continue
-        begin = time.perf_counter()
         try:
             libraries[name] = Minitensor() if name == MT else LIBRARIES[name]()
-            version = libraries[name].module.__version__
-            print(f"{name:>10}   {version}, loaded in {time.perf_counter() - begin:.1f} s", flush=True)
+            found.append(f"{name} {libraries[name].module.__version__}")
         except (ImportError, OSError) as error:  # a library whose dependencies are missing raises OSError
             libraries[name] = None
             print(f"{name:>10}   MISSING: {error}")
+    print(", ".join(found), flush=True)
     return libraries
 
 
@@ -141,7 +141,8 @@ class Job:
         if back is not None:
             inside = back.any(axis=2)
             error = np.abs(back[inside].astype(float) - left[inside]).mean()
-            print(f"{'':>10}   {inside.mean():.0%} of the pixels are visible to both cameras; they differ by {error:.1f} of 255 on average")
+            if self.journey.verbose:
+                print(f"{'':>10}   {inside.mean():.0%} of the pixels are visible to both cameras; they differ by {error:.1f} of 255 on average")
             self.write("motorcycle_rebuilt", np.concatenate([left, back], axis=1))
 
     def layouts(self, photo):
@@ -224,6 +225,7 @@ def main():
     parser = argparse.ArgumentParser(prog="main_job", description=__doc__.split("\n")[0])
     parser.add_argument("--libs", default=",".join(LIBRARIES), help="comma-separated names of libraries")
     parser.add_argument("--out", type=pathlib.Path, default=here.parents[1] / "build" / "main_job", help="folder for the pictures")
+    parser.add_argument("--verbose", action="store_true", help="print every exchange")
     parser.add_argument("--flip-after", type=int, metavar="HOP", help="flip a bit after this hop, to test that it is detected")
     arguments = parser.parse_args()
     wanted = arguments.libs.split(",")
@@ -232,12 +234,13 @@ def main():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; expected {', '.join(LIBRARIES)}")
 
     begin = time.perf_counter()
-    journey = Journey(load_libraries(wanted), arguments.flip_after)
+    journey = Journey(load_libraries(wanted), arguments.flip_after, arguments.verbose)
     if journey.libraries[MT] is None:
         sys.exit("minitensor is required: pip install ./examples/minitensor")
-    print("\nAn exchange shares if the address is the same on both sides. acc: rw, ro, or - for a library without read-only arrays.")
-    print("ns: time of one exchange, median of many. own ns: time in which the receiver (the sender, if minitensor receives) imports its own array.")
-    print(f"\n{journey.legend()}")
+    if arguments.verbose:
+        print("\nAn exchange shares if the address is the same on both sides. acc: rw, ro, or - for a library without read-only arrays.")
+        print("ns: time of one exchange, median of many. own ns: time in which the receiver (the sender, if minitensor receives) imports its own array.")
+        print(f"\n{journey.legend()}")
 
     job = Job(journey, arguments.out)
     photos = {name: load(name) for name in ("astronaut", "left", "right", "disparity", "faces")}
@@ -251,16 +254,13 @@ def main():
     ):
         absent = [part for part in parts if photos[part] is None]
         if absent:
-            journey.skipped += 1
-            journey.heading(f"{name}: skipped, this scikit-image does not bundle {', '.join(absent)}")
+            journey.skip(f"{name}: this scikit-image does not bundle {', '.join(absent)}")
             continue
         getattr(job, name)(*(photos[part] for part in parts))
 
     module = journey.libraries[MT].module
     why = no_gpu(module)
-    if why is not None:
-        journey.heading(f"no rows with a GPU: {why}")
-    elif photos["astronaut"] is not None and photos["disparity"] is not None:
+    if why is None and photos["astronaut"] is not None and photos["disparity"] is not None:
         job.gpu(photos["astronaut"], photos["disparity"])
 
     if journey.flip_after is not None:
@@ -271,19 +271,24 @@ def main():
     left = module.live_bytes()
     if left:
         journey.failures.append(f"minitensor still has {left} bytes allocated after everything was released")
-    print(f"\nmemory still allocated by minitensor: {left} bytes")
-    for path in job.written:
-        print(f"written: {path.relative_to(pathlib.Path.cwd()) if path.is_relative_to(pathlib.Path.cwd()) else path}")
+    exchanged = sum(r.shared + r.copied for r in journey.routes.values())
+    journey.heading("")
+    print("\nMedian times: time, of an exchange; own, of an import by the library of its own array.\n" if not arguments.verbose else "")
+    print("\n".join(journey.table()))
+    if why is not None:
+        print(f"No exchanges with a GPU: {why}")
+    if job.written:
+        folder = arguments.out.resolve()
+        folder = folder.relative_to(pathlib.Path.cwd()) if folder.is_relative_to(pathlib.Path.cwd()) else folder
+        print(textwrap.fill(f"Pictures in {folder}: {', '.join(path.name for path in job.written)}", 100, subsequent_indent="  "))
     for failure in journey.failures:
         print(f"FAILED: {failure}")
-    hops = journey.shared + journey.copied
     print(
-        f"{hops} hops: {journey.shared} shared, {journey.copied} copied; {journey.trips} round trips returned identical data; "
-        f"{len(journey.failures)} failed; {time.perf_counter() - begin:.0f} s"
+        f"Every byte of {exchanged} exchanges compared by SHA-256; {journey.trips} round trips returned identical data; "
+        f"{left} bytes left allocated; {time.perf_counter() - begin:.0f} s"
     )
     # + 1: the check that all memory was released
-    passed = hops + journey.trips + (left == 0)
-    print(f"{passed} passed, {len(journey.failures)} failed, {journey.skipped} skipped")
+    print(f"{exchanged + journey.trips + (left == 0)} passed, {len(journey.failures)} failed, {journey.skipped} skipped")
     sys.exit(bool(journey.failures))
 
 
