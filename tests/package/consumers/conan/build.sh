@@ -1,5 +1,6 @@
 export CONAN_HOME=$PWD/home
 # [create]
+conan create "$FERRY/packaging/dlpack" --profile:all profile
 conan create "$FERRY" --profile:all profile
 # [/create]
 # [build]
@@ -13,6 +14,7 @@ mkdir compiled
 cp main.cpp conanfile.txt compiled
 sed 's/REQUIRED/& COMPONENTS compiled/; s/ferry::ferry/ferry::compiled/' CMakeLists.txt >compiled/CMakeLists.txt
 export CONAN_HOME=$PWD/home-compiled
+conan create "$FERRY/packaging/dlpack" --profile:all profile
 # [compiled]
 conan create "$FERRY" --profile:all profile --options 'ferry/*:header_only=False' --options 'ferry/*:shared=True'
 # [/compiled]
