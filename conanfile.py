@@ -23,7 +23,7 @@ class Ferry(ConanFile):
     options = {"header_only": [True, False], "shared": [True, False]}
     default_options = {"header_only": True, "shared": False}
     implements = ["auto_header_only"]
-    exports_sources = "CMakeLists.txt", "cmake/ferry*", "include/*", "LICENSE"
+    exports_sources = "CMakeLists.txt", "cmake/ferry*", "include/*", "packaging/conformance/include/*", "LICENSE"
     no_copy_source = True
 
     def set_version(self):

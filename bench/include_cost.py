@@ -23,6 +23,7 @@ import sysconfig
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+KIT = ROOT / "packaging/conformance/include"
 HEADERS = ["memory", "ferry/tensor/view.hpp", "ferry/ferry.hpp", "Python.h", "ferry/python.hpp"]
 # part: header, what its lines are counted of, and what it needs beside DLPack's header, whose cost is taken off.
 PARTS = {
@@ -67,7 +68,7 @@ def measure(compiler, rounds, folder):
 
 def lines_of(names):
     """Lines of headers and of folders of headers, without the generated kernels."""
-    found = [ROOT / "include" / "ferry" / name for name in names]
+    found = [path for name in names for path in (ROOT / "include/ferry" / name, KIT / "ferry" / name) if path.exists()]
     files = [file for path in found for file in (sorted(path.rglob("*.*")) if path.is_dir() else [path])]
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files if file.name != "fatbin.hpp")
 
@@ -75,7 +76,7 @@ def lines_of(names):
 def parts(rounds, folder):
     """Measures each part, in turns: the time of g++'s front end minus that of an empty file; the minimum of all rounds, since load only adds time."""
     compiler = "g++"
-    includes = [f"-I{ROOT / 'include'}", "-isystem", os.environ["FERRY_DLPACK_INCLUDE_DIR"], "-isystem", sysconfig.get_path("include")]
+    includes = [f"-I{ROOT / 'include'}", f"-I{KIT}", "-isystem", os.environ["FERRY_DLPACK_INCLUDE_DIR"], "-isystem", sysconfig.get_path("include")]
     includes += ["-isystem", os.environ.get("FERRY_CUDA_INCLUDE_DIR", "/usr/local/cuda/include")]
     sources = {"": "", "memory": "#include <memory>\n", "Python.h": "#include <Python.h>\n", "cuda_runtime_api.h": "#include <cuda_runtime_api.h>\n"}
     sources |= {name: f"#include <ferry/{header}>\n" for name, (header, _, _) in PARTS.items()}

@@ -1,5 +1,5 @@
 # The dependencies of ferry's components. Used by ferry's build and by its installed package.
-set(ferry_components ferry arrow ipc cuda kernels python compiled)
+set(ferry_components ferry arrow ipc cuda kernels python conformance compiled)
 
 # Sets `missing` to the reason why the compiler is not supported, or to an empty string.
 function(ferry_check_compiler missing)

@@ -24,7 +24,6 @@ ELSEWHERE = {"adapters": ["conformance/adapters"], "cuda": ["gpu"]}  # folders w
 # The codes that no test of a folder can provoke through support::fails, with the reason.
 EXCEPTIONS = {
     "base": {"foreign_exception": "catch_into stores it with the text of the foreign exception (unit/base/catch_into.cpp)"},
-    "conformance": {"driver": "the kit injects it into adapters, and throws no error itself"},
     "cuda": {
         "context_lost": "only a broken kernel or device causes it (unit/cuda/error.cpp, gpu/endings.cpp)",
         "no_context": "CUDA 12 creates the context of each device itself (unit/cuda/error.cpp)",

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import pathlib
 import re
+import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 
@@ -69,6 +70,13 @@ class Entity:
     members: list = dataclasses.field(default_factory=list)
     enumerators: list = dataclasses.field(default_factory=list)
     bare_params: list = dataclasses.field(default_factory=list)  # parameters of a function that its comment does not name
+
+
+def gather_headers(root, out):
+    """Copies the headers of the library and those of the conformance kit to out/include, as a package has them; returns the folder."""
+    for tree in ("include", "packaging/conformance/include"):
+        shutil.copytree(root / tree, out / "include", dirs_exist_ok=True)
+    return out / "include"
 
 
 def run_doxygen(include, out, macros=""):

@@ -185,11 +185,12 @@ def names_without_page(site, names):
 
 def build(out):
     source, site = out / "source", out / "html"
-    for folder in (source, site, out / "doxygen"):
+    for folder in (source, site, out / "doxygen", out / "include"):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    by_file = api.read(api.run_doxygen(ROOT / "include", out / "doxygen"))
-    names = api.write_pages(ROOT / "include", by_file, source / "api")
+    include = api.gather_headers(ROOT, out)
+    by_file = api.read(api.run_doxygen(include, out / "doxygen"))
+    names = api.write_pages(include, by_file, source / "api")
     gathering = Gathering(source)
     held = pathlib.Path("rules-held.md")
     gathering.write(held, gathering.with_links(held_rules(), DOCS / held, held))
@@ -198,7 +199,7 @@ def build(out):
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-c", SITE, "-d", out / "doctrees", "-W", "--keep-going", "-q", "-j", "auto"]
     status = subprocess.run([*map(str, command), str(source), str(site)], env=os.environ | {"FERRY_NAMES": str(out / "names.json")}, check=False).returncode
     wrong, followed = wrong_links(site)
-    bare = [*api.unread(ROOT / "include", by_file), *api.undocumented(by_file)]
+    bare = [*api.unread(include, by_file), *api.undocumented(by_file)]
     lost = list(names_without_page(site, names))
     print(*wrong, *bare, *lost, sep="\n")
     built = len(list(site.rglob("*.html")))

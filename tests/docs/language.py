@@ -16,7 +16,7 @@ import tempfile
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TREE = ["include", "README.md", "docs", "examples", "tests"]
+TREE = ["include", "packaging", "README.md", "docs", "examples", "tests"]
 RESULTS = ["base", "tensor", "space", "exchange", "column", "wire"]
 STRING = r'"(?:\\.|[^"\\\n])*"'
 PROSE = {
@@ -62,7 +62,7 @@ def undocumented(xml):
     import api
 
     with tempfile.TemporaryDirectory() as out:
-        by_file = api.read(xml or api.run_doxygen(ROOT / "include", pathlib.Path(out)))
+        by_file = api.read(xml or api.run_doxygen(api.gather_headers(ROOT, pathlib.Path(out)), pathlib.Path(out)))
     names = {member.name for entities in by_file.values() for e in entities for member in (e, *e.members)}
     for file, entities in sorted(by_file.items()):
         for entity, parameter in api.without_param(entities):

@@ -8,10 +8,13 @@ import re
 import sys
 import tempfile
 
-INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The headers of the library, and those of the kit that tests adapters.
+TREES = (ROOT / "include", ROOT / "packaging/conformance/include")
 
 # A header includes only its own folder and the folders before it. Back ends come last and never include each other.
-CORE = ["abi", "base", "tensor", "space", "exchange", "column", "lease", "wire", "arrow", "ipc", "adapters", "conformance"]
+CORE = ["abi", "base", "tensor", "space", "exchange", "column", "lease", "wire", "arrow", "ipc", "adapters"]
+KIT = "conformance"  # may include the core, and nothing includes it
 BACK_ENDS = ["cuda", "python"]
 # Headers beside the folders: what they may include.
 BOTTOM = {"version.hpp", "config.hpp", "fwd.hpp"}
@@ -23,7 +26,7 @@ UMBRELLAS = {
     "lease.hpp": CORE[: CORE.index("lease") + 1],
     "arrow.hpp": CORE[: CORE.index("arrow") + 1],
     "ipc.hpp": CORE[: CORE.index("ipc") + 1],
-    "conformance.hpp": CORE,
+    "conformance.hpp": [*CORE, KIT],
     "src.hpp": CORE,
 }
 # The only includer of each foreign header.
@@ -98,6 +101,8 @@ def may_include(includer, included):
     if own in BACK_ENDS:
         join = own == "python" and pathlib.PurePath(includer).name.startswith("cuda_") and other == "cuda"
         return other in CORE or join
+    if own == KIT:
+        return other in CORE
     return own in CORE and other in CORE and CORE.index(other) < CORE.index(own)
 
 
@@ -109,7 +114,7 @@ def check_line(path, line, portable):
             yield f"defines {match[1]}: only FERRY_ macros"
     if COMPILER_TEST.match(line) and path != "config.hpp":
         yield "asks the compiler what it is: only config.hpp does"
-    if (match := EXTENSION.search(line.partition("//")[0])) and layer(path) in {*CORE, "python"} - SYSTEM and not portable:
+    if (match := EXTENSION.search(line.partition("//")[0])) and layer(path) in {*CORE, KIT, "python"} - SYSTEM and not portable:
         yield f"uses {match[0]}, which MSVC does not have: a macro of config.hpp, or both ways and FERRY_HAS_GNU"
     if not (match := INCLUDES.match(line)):
         return
@@ -121,7 +126,7 @@ def check_line(path, line, portable):
         if re.fullmatch(pattern, target) and path != owner:
             yield f"includes <{target}>: only {owner} does"
     known = any(re.fullmatch(pattern, target) for pattern in FOREIGN)
-    if target.endswith(".h") and layer(path) in set(CORE) - SYSTEM - {"adapters"} and not known:
+    if target.endswith(".h") and layer(path) in {*CORE, KIT} - SYSTEM - {"adapters"} and not known:
         yield f"includes <{target}>: the core has no system of its own, only ipc/ and back ends do"
     if target in COSTLY and layer(path) not in BACK_ENDS and not re.search(r"//\s*\S+", rest):
         yield f"includes <{target}> without saying why on the same line"
@@ -129,7 +134,7 @@ def check_line(path, line, portable):
 
 def check_header(path, text):
     lines = text.splitlines()
-    known = layer(path) in CORE + BACK_ENDS or path in BOTTOM or path in UMBRELLAS
+    known = layer(path) in [*CORE, KIT, *BACK_ENDS] or path in BOTTOM or path in UMBRELLAS
     if not known:
         yield f"{path}: not in a folder that is a layer, and not an umbrella"
     if "#pragma once" not in lines:
@@ -189,10 +194,10 @@ def cycles(graph):
         yield from visit(node)
 
 
-def check_tree(include):
-    root = include / "ferry"
+def check_tree(*trees):
+    roots = [tree / "ferry" for tree in trees]
     graph, problems, warnings = {}, [], []
-    for file in sorted([*root.rglob("*.hpp"), *root.rglob("*.ipp"), *root.rglob("*.cuh")]):
+    for root, file in sorted((root, file) for root in roots for end in ("hpp", "ipp", "cuh") for file in root.rglob(f"*.{end}")):
         path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
         problems += check_header(path, text)
         found = [match[1] for match in map(INCLUDES.match, text.splitlines()) if match]
@@ -202,7 +207,7 @@ def check_tree(include):
         if "detail" not in path.split("/") and declares_public(text) == (path in ONLY_DETAIL):
             problems.append(f"{path}: " + ("remove it from ONLY_DETAIL" if path in ONLY_DETAIL else "declares only names of detail: move it to detail/"))
         for target in graph[path]:
-            if not (root / target).is_file():
+            if not any((other / target).is_file() for other in roots):
                 problems.append(f"{path}: includes <ferry/{target}>, which does not exist")
         if LONG < (lines := text.count("\n")) <= TOO_LONG:
             warnings.append(f"{path}: {lines} lines; {LONG} is the aim")
@@ -211,12 +216,12 @@ def check_tree(include):
     return problems, warnings, len(graph)
 
 
-def check_tested(include, tests):
+def check_tested(tests, *trees):
     """Each public header has tests: those of its name, or those of a row of tests/unit/README.md."""
     rows = re.findall(r"^\| `([^`]+)` \| (.*) \|$", (tests / "unit/README.md").read_text(encoding="utf-8"), re.M)
     used = set()
-    for file in sorted([*(include / "ferry").rglob("*.hpp"), *(include / "ferry").rglob("*.cuh")]):
-        header = file.relative_to(include / "ferry")
+    for tree, file in sorted((tree, file) for tree in trees for end in ("hpp", "cuh") for file in tree.rglob(f"*.{end}")):
+        header = file.relative_to(tree / "ferry")
         name = header.with_suffix("")
         if "detail" in header.parts:
             continue
@@ -237,6 +242,9 @@ PLANTED = {
     "an upper layer": ("base/a.hpp", "#include <ferry/tensor/b.hpp>", "not below it"),
     "another back end": ("cuda/a.hpp", "#include <ferry/python/b.hpp>", "not below it"),
     "a back end from python": ("python/a.hpp", "#include <ferry/cuda/b.hpp>", "not below it"),
+    "the kit from a back end": ("cuda/a.hpp", "#include <ferry/conformance/b.hpp>", "not below it"),
+    "the kit from the core": ("base/a.hpp", "#include <ferry/conformance/b.hpp>", "not below it"),
+    "a back end from the kit": ("conformance/a.hpp", "#include <ferry/cuda/b.hpp>", "not below it"),
     "an umbrella": ("tensor/a.hpp", "#include <ferry/ferry.hpp>", "not below it"),
     "an umbrella that goes too far": ("ferry.hpp", "#include <ferry/column/b.hpp>", "not below it"),
     "a layer from the bottom": ("config.hpp", "#include <ferry/base/b.hpp>", "not below it"),
@@ -278,6 +286,7 @@ ALLOWED = {
     "base/c.hpp": "#include <ferry/config.hpp>\n#if FERRY_HAS_GNU\n[[gnu::cold]]\n#endif",
     "config.hpp": "#if defined(__GNUC__)\n#endif\n#define FERRY_X 1",
     "python/cuda_a.hpp": "#include <ferry/cuda/b.hpp>",
+    "conformance/a.hpp": "#include <ferry/ipc/a.hpp>",
     "cuda/b.hpp": "#include <ferry/base/a.hpp>\n#include <memory>",
     "abi/dlpack.hpp": "#include <ferry/config.hpp>\n#include <dlpack/dlpack.h>",
     "python/api.hpp": "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <ferry/config.hpp>",
@@ -311,7 +320,7 @@ def self_test():
             file = pathlib.Path(folder, name)
             file.parent.mkdir(parents=True)
             file.write_text(text, encoding="utf-8")
-        found = str([*check_tested(pathlib.Path(folder, "include"), pathlib.Path(folder, "tests"))])
+        found = str([*check_tested(pathlib.Path(folder, "tests"), pathlib.Path(folder, "include"))])
         assert all(part in found for part in ("base/a.hpp: no tests", "is no public header", "tests/b.cpp does not exist")), found
     print(f"{len(PLANTED) + 3} planted trees judged as they should be")
 
@@ -319,8 +328,8 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    problems, warnings, count = check_tree(INCLUDE)
-    problems += check_tested(INCLUDE, INCLUDE.parent / "tests")
+    problems, warnings, count = check_tree(*TREES)
+    problems += check_tested(ROOT / "tests", *TREES)
     for line in warnings:
         print(f"warning: {line}")
     for line in problems:

@@ -8,7 +8,8 @@ import pathlib
 import subprocess
 import sys
 
-INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = (ROOT / "include", ROOT / "packaging/conformance/include")
 TEXT = "this header of ferry needs exceptions: compile without -fno-exceptions"
 STOPPED = {"adapters", "arrow", "conformance", "cuda", "ipc", "lease", "python"}  # folders, and umbrella headers
 ALSO_STOPPED = ("base/detail/requires_exceptions.hpp", "column/detail/")
@@ -17,7 +18,7 @@ MUST_STOP = ("adapters/mdspan.hpp", "adapters/shaped.hpp", "adapters/std.hpp", "
 
 def compile_headers(headers, *more):
     source = "".join(f"#include <ferry/{header}>\n" for header in headers)
-    command = [*sys.argv[1:], "-std=c++20", "-fno-exceptions", f"-I{INCLUDE}", "-xc++", "-", *more]
+    command = [*sys.argv[1:], "-std=c++20", "-fno-exceptions", *(f"-I{tree}" for tree in INCLUDE), "-xc++", "-", *more]
     return subprocess.run(command, input=source, capture_output=True, text=True)
 
 
@@ -33,7 +34,7 @@ def is_stopped(header):
     return None if done.returncode != 0 else False
 
 
-every = sorted(path.relative_to(INCLUDE / "ferry").as_posix() for path in (INCLUDE / "ferry").rglob("*.hpp") if path.name != "src.hpp")
+every = sorted(path.relative_to(tree / "ferry").as_posix() for tree in INCLUDE for path in tree.rglob("*.hpp") if path.name != "src.hpp")
 tried = [h for h in every if h.split("/")[0].removesuffix(".hpp") in STOPPED or h.startswith(ALSO_STOPPED)]
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
     outcome = dict(zip(tried, pool.map(is_stopped, tried)))

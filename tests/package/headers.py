@@ -12,7 +12,7 @@ import sysconfig
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-INCLUDE = ROOT / "include"
+TREES = (ROOT / "include", ROOT / "packaging/conformance/include")
 
 GCC = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow"]
 # The warnings of -Weverything that are disabled, and the reasons.
@@ -77,8 +77,8 @@ def folder_of(library):
 def sort_headers():
     """Returns the headers that can be compiled here, those of Python first, as CPython requires; and the others with the missing libraries."""
     usable, left_out = [], {}
-    for file in sorted(INCLUDE.rglob("*.hpp")):
-        header = file.relative_to(INCLUDE).as_posix()
+    for tree, file in ((tree, file) for tree in TREES for file in sorted(tree.rglob("*.hpp"))):
+        header = file.relative_to(tree).as_posix()
         needed = {library for prefix, libraries in NEEDS.items() if header.startswith(prefix) for library in libraries}
         missing = sorted(library for library in needed if folder_of(library) is None)
         if file.name == "src.hpp":  # the engines, which the other headers include
@@ -92,7 +92,7 @@ def sort_headers():
 
 def flags(dlpack):
     folders = {folder_of(library) for library in LIBRARIES} - {None, "/usr/include"}
-    return ["-std=c++20", f"-I{INCLUDE}", "-isystem", dlpack, *(part for folder in sorted(folders) for part in ("-isystem", folder))]
+    return ["-std=c++20", *(f"-I{tree}" for tree in TREES), "-isystem", dlpack, *(part for folder in sorted(folders) for part in ("-isystem", folder))]
 
 
 def includes(headers):
@@ -125,12 +125,12 @@ def warnings(compiler, dlpack):
     failed = False
     for name, text in sources.items():
         result = compile_text(text, *command)
-        ours = [line for line in result.stderr.splitlines() if re.match(rf"{re.escape(str(INCLUDE))}/.*(warning|error): ", line)]
+        ours = [line for line in result.stderr.splitlines() if re.match(rf"({'|'.join(re.escape(str(tree)) for tree in TREES)})/.*(warning|error): ", line)]
         print(f"{name}: {len(ours)} warnings", *ours, sep="\n")
         if result.returncode:
             print(result.stderr)
         failed = failed or bool(ours) or result.returncode != 0
-    planted = compile_text(f'# 1 "{INCLUDE}/ferry/planted.hpp" 1\ninline char planted(int i) {{ return i; }}\n', *command)
+    planted = compile_text(f'# 1 "{TREES[0]}/ferry/planted.hpp" 1\ninline char planted(int i) {{ return i; }}\n', *command)
     if "planted.hpp" not in planted.stderr:
         sys.exit("the deliberate conversion was not reported")
     print(f"{len(headers)} headers")
@@ -148,7 +148,7 @@ def text_of(compiler, dlpack, options, first):
     text, header = {}, None
     for line in result.stdout.splitlines():
         if mark := re.match(r'# \d+ "([^"]+)"', line):
-            name = mark[1].removeprefix(f"{INCLUDE}/")
+            name = mark[1].rpartition("/include/")[2]
             header = name if name in core else None
         elif header and line.strip():
             text.setdefault(header, []).append(line.strip())

@@ -142,7 +142,7 @@ BAD = {
     "ipc on another system": ("package ipc", ["{dlpack}", "-DCMAKE_SYSTEM_NAME=FreeBSD"], "", "component ipc is not available: it requires Linux"),
     "a component that was not requested": ("package", ["{dlpack}"], "", "ferry::python requires find_package(ferry COMPONENTS python)"),
     "a component that was not requested, from source": ("source", ["{dlpack}"], "", "ferry::python requires set(FERRY_COMPONENTS python) before ferry is added"),
-    "a component that is none": ("package arow", ["{dlpack}"], "", "unknown component; expected one of ferry, arrow, ipc, cuda, kernels, python, compiled"),
+    "a component that is none": ("package arow", ["{dlpack}"], "", "unknown component; expected one of ferry, arrow, ipc, cuda, kernels, python, conformance, compiled"),
     "a package of headers only": ("package compiled", ["{dlpack}"], "", "component compiled is not available: the package contains headers only: install ferry with FERRY_COMPONENTS=compiled"),
     "an old GCC": ("package", ["{dlpack}"], "set(CMAKE_CXX_COMPILER_ID GNU)\nset(CMAKE_CXX_COMPILER_VERSION 11.4.0)", "requires GCC 12 or Clang 16, or newer, but {any}is GNU 11.4.0. Set CMAKE_CXX_COMPILER"),
     "an old Clang, from source": ("source", ["{dlpack}"], "set(CMAKE_CXX_COMPILER_ID Clang)\nset(CMAKE_CXX_COMPILER_VERSION 15.0.7)", "is Clang 15.0.7. Set CMAKE_CXX_COMPILER"),
@@ -214,9 +214,10 @@ def bad_input_without_cmake(package):
 
 
 def headers_in_tree():
-    return {file.relative_to(ROOT / "include").as_posix() for file in (ROOT / "include").rglob("*.*pp")} | {
-        file.relative_to(ROOT / "include").as_posix() for file in (ROOT / "include").rglob("*.cuh")
-    }
+    """The headers, as they are included, and their paths in the tree."""
+    trees = (ROOT / "include", ROOT / "packaging/conformance/include")
+    files = [(tree, file) for tree in trees for end in ("*.*pp", "*.cuh") for file in tree.rglob(end)]
+    return {file.relative_to(tree).as_posix(): file.relative_to(ROOT).as_posix() for tree, file in files}
 
 
 def contents(package):
@@ -251,10 +252,11 @@ def contents(package):
         }),
     }
     for name, (folder, include, more) in expected.items():
-        wanted = {f"{include}/{header}" for header in headers_in_tree()} | more
+        headers = {path if name == "sdist" else f"{include}/{header}" for header, path in headers_in_tree().items()}
+        wanted = headers | more
         found = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
         expect(found == wanted, f"{name}: missing {sorted(wanted - found)}, unneeded {sorted(found - wanted)}")
-        for file in found - {f"{include}/{header}" for header in headers_in_tree()}:
+        for file in found - headers:
             for path in (str(ROOT), str(package.work)):
                 expect(path not in read(folder / file), f"{name}: {file} names {path}: it cannot be moved")
     # The wheel can be built from the sdist.

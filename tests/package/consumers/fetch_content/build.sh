@@ -1,7 +1,7 @@
 # A repository with one commit, of the tree as it is.
 mkdir repository
 git init -q -b main repository
-cp -r "$FERRY"/{CMakeLists.txt,LICENSE,cmake,include} repository
+cp -r "$FERRY"/{CMakeLists.txt,LICENSE,cmake,include,packaging} repository
 git -C repository add -A
 git -C repository -c user.name=test -c user.email=test@example.org commit -qm tree
 FERRY_REPOSITORY=$PWD/repository FERRY_TAG=main

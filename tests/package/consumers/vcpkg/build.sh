@@ -8,7 +8,7 @@ test_port() { # PORT NAME [FEATURE]
 test_port "$FERRY/ports/ferry" overlay
 mkdir registry-port archive
 cp -r "$FERRY/ports/ferry/." registry-port
-cp -r "$FERRY"/{CMakeLists.txt,LICENSE,cmake,include} archive
+cp -r "$FERRY"/{CMakeLists.txt,LICENSE,cmake,include,packaging} archive
 export VCPKG_TEST_ARCHIVE=$PWD/archive
 test_port "$PWD/registry-port" registry
 diff -r overlay/installed registry/installed
