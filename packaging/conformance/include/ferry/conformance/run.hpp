@@ -46,8 +46,9 @@ summary run(Make&& make, Report&& report) {
     int const broken = record.sum().broken;
     if constexpr (adopting<Array>) detail::check_imports<Array>(made, record);
     else
-        record("R53", "adopt",
-              [] { return detail::not_applicable("the adapter has no array_traits<T>::adopt: imports are not checked"); });
+        record("R53", "adopt", [] {
+            return detail::not_applicable("the adapter has no array_traits<T>::adopt: imports are not checked");
+        });
     detail::check_handshake<Array>(make, made, record);
     detail::check_failures<Array>(make, made, record.sum().broken == broken, record);
     return record.sum();

@@ -117,12 +117,12 @@ void check_copies(Make& make, produced const& made, Recorder& record) {
     record("R12", "copy", each(check_copy<Array>));
     record("R54", "copy_never", each(check_never<Array>));
     record("R32", "allocate_shape", [&] {
-        return for_each_allocation<Array>(
-            made, [](box<Array>& a, sample const& s) { return check_shape(view_of(*a), s); });
+        return for_each_allocation<Array>(made,
+                                          [](box<Array>& a, sample const& s) { return check_shape(view_of(*a), s); });
     });
     record("R17", "allocate_dtype", [&] {
-        return for_each_allocation<Array>(
-            made, [](box<Array>& a, sample const& s) { return check_dtype(view_of(*a), s); });
+        return for_each_allocation<Array>(made,
+                                          [](box<Array>& a, sample const& s) { return check_dtype(view_of(*a), s); });
     });
     record("R12", "allocate_fresh", [&] { return for_each_allocation<Array>(made, check_fresh<Array>); });
     record("R40", "allocate_device", [&] {

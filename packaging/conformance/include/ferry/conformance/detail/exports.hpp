@@ -111,7 +111,8 @@ outcome check_legacy(box<Array>& a, sample const& s) {
         if (read_only && lends_read_only<Array>) {
             auto const lent = ferry::to_dlpack(*a, {.copy = copy_policy::never, .max_version = version::legacy});
             if (lent.view().data() != view_of(*a).data())
-                return broken(message{} << s << " is read-only and lent to legacy consumers, but its memory was not shared");
+                return broken(message{} << s
+                                        << " is read-only and lent to legacy consumers, but its memory was not shared");
         } else if (read_only) {
             try {
                 static_cast<void>(ferry::to_dlpack(*a, {.copy = copy_policy::never, .max_version = version::legacy}));
@@ -134,9 +135,9 @@ void check_exports(Make& make, Recorder& record) {
     record("R59", "repeated_export", each(check_repeated<Array>));
     record("R7", "outlives_array", each(check_outliving<Array>));
     record("R5", "borrow", each([](box<Array>& a, sample const& s) {
-              auto const lent = ferry::borrow(*a);
-              return same_tensor(lent.view(), view_of(*a), message{} << s << ", borrowed");
-          }));
+               auto const lent = ferry::borrow(*a);
+               return same_tensor(lent.view(), view_of(*a), message{} << s << ", borrowed");
+           }));
     record("R26", "empty_export", [&] {
         return for_each_array<Array>(make, empty, [](box<Array>& a, sample const& s) {
             auto const tensor = export_any(*a, {});

@@ -60,8 +60,7 @@ outcome check_failed_import(data_type type, shape_view shape) {
         failing_back_end back_end{n};
         foreign t{type, shape};
         box<Array> a;
-        bool const imported =
-            a.construct([&]() -> Array { return ferry::from_dlpack<Array>(t.raw(), req, back_end); });
+        bool const imported = a.construct([&]() -> Array { return ferry::from_dlpack<Array>(t.raw(), req, back_end); });
         a.destroy();
         if (t.releases() != 1)
             return broken(message{"after a failed copy the tensor's deleter ran "} << t.releases()

@@ -145,24 +145,23 @@ void check_handshake([[maybe_unused]] Make& make, [[maybe_unused]] produced cons
         };
     };
     record("R44", "current_stream", [&] {
-        return like.is_any ? check_current_stream<Array>(like.dev)
-                           : not_applicable(without_device(is_reached));
+        return like.is_any ? check_current_stream<Array>(like.dev) : not_applicable(without_device(is_reached));
     });
     record("R43", "import_ordered", each([](pending_tensor& on, box<Array>& a) { return check_ready_on(on, *a); }));
     record("R43", "export_ordered", each([](pending_tensor& on, box<Array>& a) {
-              if constexpr (std::move_constructible<Array>) return check_ordered_export(on, a);
-              else return kept();
-          }));
-    record("R43", "import_on_stream", each(
-                                          [](pending_tensor& on, box<Array>& a) -> outcome {
-                                              if constexpr (adopts_with_stream<Array>)
-                                                  return check_ordered_export(on, a);
-                                              else
-                                                  return not_applicable(
-                                                      "adopt has no stream_token parameter: imports on a stream other "
-                                                      "than current_stream() are not ordered when exported again");
-                                          },
-                                          true));
+               if constexpr (std::move_constructible<Array>) return check_ordered_export(on, a);
+               else return kept();
+           }));
+    record("R43", "import_on_stream",
+           each(
+               [](pending_tensor& on, box<Array>& a) -> outcome {
+                   if constexpr (adopts_with_stream<Array>) return check_ordered_export(on, a);
+                   else
+                       return not_applicable(
+                           "adopt has no stream_token parameter: imports on a stream other "
+                           "than current_stream() are not ordered when exported again");
+               },
+               true));
     record("R48", "to_host", each([](pending_tensor& on, box<Array>& a) { return check_host_copy(on, a); }));
     record("R50", "queued_copy", each([](pending_tensor& on, box<Array>& a) { return check_queued_copy(on, a); }));
 }

@@ -12,29 +12,28 @@ namespace FERRY_NAMESPACE::conformance::detail {
 
 /// Data types that the kit offers to `adopt`, which must either throw or preserve the type. The kit cannot read the
 /// elements of the last five.
-inline constexpr data_type offered_types[] = {
-    dtype_of<float>,
-    dtype_of<double>,
-    {type_code::float_, 16},
-    {type_code::bfloat, 16},
-    {type_code::float8_e4m3fn, 8},
-    {type_code::float8_e5m2, 8},
-    dtype_of<std::int8_t>,
-    dtype_of<std::int16_t>,
-    dtype_of<std::int32_t>,
-    dtype_of<std::int64_t>,
-    dtype_of<std::uint8_t>,
-    dtype_of<std::uint16_t>,
-    dtype_of<std::uint32_t>,
-    dtype_of<std::uint64_t>,
-    dtype_of<bool>,
-    {type_code::complex, 64},
-    {type_code::complex, 128},
-    {type_code::opaque_handle, 64},
-    {type_code::float4_e2m1fn, 4},
-    {type_code::int_, 4},
-    {type_code::float_, 32, 4},
-    {type_code::float_, 128}};
+inline constexpr data_type offered_types[] = {dtype_of<float>,
+                                              dtype_of<double>,
+                                              {type_code::float_, 16},
+                                              {type_code::bfloat, 16},
+                                              {type_code::float8_e4m3fn, 8},
+                                              {type_code::float8_e5m2, 8},
+                                              dtype_of<std::int8_t>,
+                                              dtype_of<std::int16_t>,
+                                              dtype_of<std::int32_t>,
+                                              dtype_of<std::int64_t>,
+                                              dtype_of<std::uint8_t>,
+                                              dtype_of<std::uint16_t>,
+                                              dtype_of<std::uint32_t>,
+                                              dtype_of<std::uint64_t>,
+                                              dtype_of<bool>,
+                                              {type_code::complex, 64},
+                                              {type_code::complex, 128},
+                                              {type_code::opaque_handle, 64},
+                                              {type_code::float4_e2m1fn, 4},
+                                              {type_code::int_, 4},
+                                              {type_code::float_, 32, 4},
+                                              {type_code::float_, 128}};
 
 /// Imports `t` as a tensor without pending work.
 template <class Array>

@@ -56,10 +56,9 @@ outcome check_moved_import(foreign& t, message const& what) {
             if (again.is_copied())
                 return broken(message{what} << ": the second export has IS_COPIED set, but was not copied");
         }
-        return t.releases() == 1
-                   ? kept(what)
-                   : broken(message{what} << ": its deleter ran " << t.releases()
-                                          << " times after a second export, expected once");
+        return t.releases() == 1 ? kept(what)
+                                 : broken(message{what} << ": its deleter ran " << t.releases()
+                                                        << " times after a second export, expected once");
     }
 }
 
@@ -121,9 +120,9 @@ void check_imports(produced const& made, Recorder& record) {
     record("R11", "adopt_read_only", with(check_read_only_import<Array>, "read-only"));
     record("R62", "adopt_moved", with(check_moved_import<Array>, "compact"));
     record("R33", "adopt_writes_nothing",
-          with([](foreign& t, message const& what) { return check_struct<Array>(t, what, false); }, "compact"));
+           with([](foreign& t, message const& what) { return check_struct<Array>(t, what, false); }, "compact"));
     record("R33", "adopt_keeps_no_struct",
-          with([](foreign& t, message const& what) { return check_struct<Array>(t, what, true); }, "compact"));
+           with([](foreign& t, message const& what) { return check_struct<Array>(t, what, true); }, "compact"));
     record("R26", "adopt_empty", [&] {
         return for_each_import<Array>(like, empty, [](data_type type, shape_view shape) {
             foreign null{type, shape}, other{type, shape};

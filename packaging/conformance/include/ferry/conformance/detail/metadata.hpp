@@ -105,19 +105,19 @@ void check_metadata(Make& make, Recorder& record) {
     record("R32", "shape", views(check_shape));
     record("R17", "dtype", views(check_dtype));
     record("R34", "device", views([](tensor_view const& v, sample const& s) {
-              if (is_known(v.device().type) && v.device().id >= 0) return kept(ferry::name(v.device().type));
-              return broken(message{} << s << " is on a device that DLPack does not define");
-          }));
+               if (is_known(v.device().type) && v.device().id >= 0) return kept(ferry::name(v.device().type));
+               return broken(message{} << s << " is on a device that DLPack does not define");
+           }));
     record("R14", "unknown_flags", views([](tensor_view const& v, sample const& s) {
-              if (v.flags() == known(v.flags())) return kept();
-              return broken(message{} << s << " has flags that DLPack does not define: set those bits to 0");
-          }));
+               if (v.flags() == known(v.flags())) return kept();
+               return broken(message{} << s << " has flags that DLPack does not define: set those bits to 0");
+           }));
     record("R31", "alignment", views([](tensor_view const& v, sample const& s) {
-              bool const is_complex = v.dtype().code == type_code::complex || v.dtype().code == type_code::bcomplex;
-              auto const item = static_cast<std::uintptr_t>(v.dtype().bits / (is_complex ? 16 : 8));
-              if (!is_readable(v.dtype()) || reinterpret_cast<std::uintptr_t>(v.data()) % item == 0) return kept();
-              return broken(message{} << s << ": the first element is not aligned for its type");
-          }));
+               bool const is_complex = v.dtype().code == type_code::complex || v.dtype().code == type_code::bcomplex;
+               auto const item = static_cast<std::uintptr_t>(v.dtype().bits / (is_complex ? 16 : 8));
+               if (!is_readable(v.dtype()) || reinterpret_cast<std::uintptr_t>(v.data()) % item == 0) return kept();
+               return broken(message{} << s << ": the first element is not aligned for its type");
+           }));
     record("R23", "first_element", views(check_first_element));
     record("R24", "strides", views(check_strides));
     record("R7", "stable_view", [&] {

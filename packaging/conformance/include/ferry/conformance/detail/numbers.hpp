@@ -127,7 +127,7 @@ void for_each_element(tensor_view const& v, F f) {
 /// \param period    number of elements after which the expected values start from 1 again (broadcast dimensions)
 /// \return          row-major index of the element; -1 when all have the expected value
 [[nodiscard]] inline std::int64_t first_mismatch(tensor_view const& v, void const* elements = nullptr,
-                                              std::int64_t period = INT64_MAX) {
+                                                 std::int64_t period = INT64_MAX) {
     auto const* const first = static_cast<std::byte const*>(elements != nullptr ? elements : v.data());
     std::int64_t wrong = -1;
     for_each_element(v, [&](std::int64_t ordinal, std::int64_t offset) {

@@ -14,10 +14,7 @@ namespace FERRY_NAMESPACE::conformance::detail {
 class pending_tensor {
    public:
     pending_tensor(data_type type, shape_view shape, device dev)
-        : sim{dev},
-          pending_{sim.make_stream()},
-          tensor{type, shape},
-          memory_{sim.allocate(dev, foreign::size(), {})} {
+        : sim{dev}, pending_{sim.make_stream()}, tensor{type, shape}, memory_{sim.allocate(dev, foreign::size(), {})} {
         tensor.on(dev, memory_.data());
         sim.queue(pending_, [this] {
             tensor.fill(sim.elements(memory_.data()));

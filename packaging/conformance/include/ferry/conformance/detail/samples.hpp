@@ -22,8 +22,8 @@ inline constexpr extents empty[] = {{1, {0}}, {2, {2, 0}}, {2, {0, 3}}, {3, {2, 
 inline constexpr extents scalar[] = {{0, {}}};
 
 inline constexpr data_type some_types[] = {
-    dtype_of<float>,          dtype_of<std::int32_t>, dtype_of<std::uint8_t>,        dtype_of<double>,
-    {type_code::float_, 16},  {type_code::bfloat, 16}, {type_code::float8_e4m3fn, 8}, {type_code::float8_e5m2, 8}};
+    dtype_of<float>,         dtype_of<std::int32_t>,  dtype_of<std::uint8_t>,        dtype_of<double>,
+    {type_code::float_, 16}, {type_code::bfloat, 16}, {type_code::float8_e4m3fn, 8}, {type_code::float8_e5m2, 8}};
 
 /// Size of the memory of one of the kit's own tensors, in bytes.
 inline constexpr std::int64_t sample_bytes = 1024;
