@@ -6,3 +6,4 @@
 #include <ferry/lease/shared_tensor.hpp>
 #include <ferry/lease/spill_manager.hpp>
 #include <ferry/lease/spillable.hpp>
+#include <ferry/lease/spillable_column.hpp>

@@ -46,6 +46,7 @@
 #endif
 #if FERRY_HAS_EXCEPTIONS
 #include <ferry/lease/detail/spill_core.ipp>
+#include <ferry/lease/detail/spillable_column.ipp>
 #endif
 
 namespace FERRY_NAMESPACE {

@@ -1,4 +1,4 @@
-// Simulated devices whose memory is limited, and a memory space of one device, for tests of leases.
+// Simulated devices whose memory is limited, a memory space of one device, and a manager, for tests of leases.
 #pragma once
 
 #include <ferry/exchange/to_dlpack.hpp>
@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,9 +30,9 @@ class sim_heap {
         if (bytes > capacity_ - used_) throw std::bad_alloc{};
         auto memory = sim_.make_memory(device_, bytes);
         auto* const p = memory.data();
+        blocks_.emplace(p, std::move(memory));
         used_ += bytes;
         most_ = std::max(most_, used_);
-        blocks_.emplace(p, std::move(memory));
         return p;
     }
     void deallocate(void* p, std::size_t bytes) noexcept {
@@ -86,5 +87,35 @@ template <class Space>
     ferry::tensor_view const view{memory.data(), ferry::dtype_of<float>, {&count, 1}, {}, space.device()};
     return ferry::make_managed(std::move(memory), view);
 }
+
+inline constexpr ferry::device gpu{ferry::device_type::cuda}, pinned{ferry::device_type::cuda_host};
+/// A device with a heap, two streams, and a manager.
+struct lease_world {
+    static constexpr std::size_t bytes = 256 * sizeof(float);  ///< of a tensor of `floats`
+
+    sim_system sim{gpu, pinned};
+    sim_heap heap;
+    heap_space space{&heap};
+    ferry::stream_token stream = sim.make_stream(gpu.type), other = sim.make_stream(gpu.type);
+    std::optional<ferry::spill_manager> manager;
+
+    explicit lease_world(std::size_t capacity = 16 * bytes, ferry::spill_options const& options = {})
+        : heap{sim, gpu, capacity}, manager{std::in_place, sim, space, options} {}
+
+    [[nodiscard]] ferry::managed_tensor floats(float first) { return make_floats(sim, space, 256, first, stream); }
+    /// Element `i`, when the work on both streams is done.
+    [[nodiscard]] float value(ferry::managed_tensor const& m, std::int64_t i = 0) {
+        sim.finish(stream);
+        sim.finish(other);
+        return sim.read<float>(static_cast<float const*>(m.view().data()) + i);
+    }
+    template <class Handle>
+    [[nodiscard]] float value(Handle const& t, std::int64_t i = 0) {
+        return value(t.read(stream), i);
+    }
+    void write(ferry::managed_tensor const& m, float first, ferry::stream_token on) {
+        write_values(sim, const_cast<void*>(m.view().data()), 256, first, on);
+    }
+};
 
 }  // namespace support

@@ -10,6 +10,7 @@
 #include <ferry/lease/detail/spill_core.hpp>
 #include <ferry/lease/options.hpp>
 #include <ferry/lease/spillable.hpp>
+#include <ferry/lease/spillable_column.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/memory_space.hpp>
 #include <ferry/tensor/managed.hpp>
@@ -96,6 +97,24 @@ class spill_manager {
         auto* const made = core_->adopt(tensor, on, room.bytes_, {"ferry::spill_manager::adopt", where}).value();
         room.bytes_ = 0;
         return {core_, made};
+    }
+
+    /// Takes over a column: each of its allocations by itself, or those that the manager has already, of a column that
+    /// shares its memory. They can be spilled when the program has released all other copies, slices and children.
+    /// Blocks to read the size of text that is not known, as in a column imported from Arrow.
+    ///
+    /// \param c     column on the device of the space; empty on success, unchanged on failure
+    /// \param on    stream on which the column is ready, or `already_ready`
+    /// \param room  reservation for the memory of the column, which it replaces
+    /// \return      handle of the column
+    /// \throws error  errc::device for memory of another device; errc::stream; errc::bad_column for invalid offsets;
+    ///                errc::out_of_memory; errors of the back end
+    /// \throws std::bad_alloc  when an allocation fails
+    [[nodiscard]] spillable_column adopt(column&& c, stream_token on, reservation room = {},
+                                         std::source_location where = std::source_location::current()) {
+        auto made = detail::adopt_column(core_, c, on, room.bytes_, {"ferry::spill_manager::adopt", where});
+        room.bytes_ = 0;
+        return spillable_column{std::move(made)};
     }
 
     /// Makes room below the limit, by spilling, before the caller allocates.

@@ -21,7 +21,6 @@ using ferry::device_type;
 using ferry::managed_tensor;
 using ferry::shared_tensor;
 
-constexpr ferry::device gpu{device_type::cuda}, pinned{device_type::cuda_host};
 constexpr std::size_t count = 64, one = count * sizeof(float);
 
 /// What fails: the n-th allocation of device memory, or the n-th call of an operation of the back end.

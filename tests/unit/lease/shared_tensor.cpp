@@ -1,6 +1,5 @@
 // Tensors that are copied when written: what shares memory, what keeps old values, and which streams wait.
 #include <ferry/lease/shared_tensor.hpp>
-#include <ferry/lease/spill_manager.hpp>
 
 #include <support/fails.hpp>
 #include <support/lease.hpp>
@@ -16,33 +15,16 @@ namespace {
 
 using namespace support;
 using ferry::already_ready;
-using ferry::device;
 using ferry::device_type;
 using ferry::managed_tensor;
 using ferry::shared_tensor;
 
-constexpr device gpu{device_type::cuda}, pinned{device_type::cuda_host};
-constexpr std::size_t one = 256 * sizeof(float);
+constexpr std::size_t one = lease_world::bytes;
 
-struct world {
-    sim_system sim{gpu, pinned};
-    sim_heap heap{sim, gpu, 16 * one};
-    heap_space space{&heap};
-    ferry::stream_token stream = sim.make_stream(device_type::cuda), other = sim.make_stream(device_type::cuda);
+struct world : lease_world {
     ferry::destination<heap_space, sim_system> copies{space, sim};
 
-    [[nodiscard]] shared_tensor make(float first) {
-        return {make_floats(sim, space, 256, first, stream), copies, stream};
-    }
-    [[nodiscard]] float value(managed_tensor const& m) {
-        sim.finish(stream);
-        sim.finish(other);
-        return sim.read<float>(m.view().data());
-    }
-    [[nodiscard]] float value(shared_tensor const& t) { return value(t.read(stream)); }
-    void write(managed_tensor const& m, float first, ferry::stream_token on) {
-        write_values(sim, const_cast<void*>(m.view().data()), 256, first, on);
-    }
+    [[nodiscard]] shared_tensor make(float first) { return {floats(first), copies, stream}; }
 };
 [[nodiscard]] void const* data_of(managed_tensor const& m) { return m.view().data(); }
 
@@ -132,12 +114,11 @@ TEST_CASE("the source of a copy is freed behind the copy") {
 
 TEST_CASE("a shared tensor of a manager is spilled, and written by itself") {
     world w;
-    ferry::spill_manager manager{w.sim, w.space};
-    shared_tensor a{manager.adopt(make_floats(w.sim, w.space, 256, 1, w.stream), w.stream)}, b = a;
-    CHECK(manager.free_up(1) == one);
+    shared_tensor a{w.manager->adopt(w.floats(1), w.stream)}, b = a;
+    CHECK(w.manager->free_up(1) == one);
     w.write(b.write(w.stream), 100, w.stream);
     CHECK(w.value(a) == 1);
-    CHECK(manager.free_up(2 * one) == 2 * one);
+    CHECK(w.manager->free_up(2 * one) == 2 * one);
     CHECK(w.value(b) == 100);
     CHECK(w.value(a) == 1);
 }

@@ -19,35 +19,16 @@ namespace {
 
 using namespace support;
 using ferry::already_ready;
-using ferry::device;
 using ferry::device_type;
 using ferry::managed_tensor;
 using ferry::spill_manager;
 using ferry::spillable;
 
-constexpr device gpu{device_type::cuda}, pinned{device_type::cuda_host};
-constexpr std::size_t one = 256 * sizeof(float);
+constexpr std::size_t one = lease_world::bytes;
 
-struct world {
-    sim_system sim{gpu, pinned};
-    sim_heap heap;
-    heap_space space{&heap};
-    ferry::stream_token stream = sim.make_stream(device_type::cuda), other = sim.make_stream(device_type::cuda);
-    std::optional<spill_manager> manager;
-
-    explicit world(std::size_t capacity = 16 * one, ferry::spill_options const& options = {})
-        : heap{sim, gpu, capacity}, manager{std::in_place, sim, space, options} {}
-
-    [[nodiscard]] managed_tensor floats(float first) { return make_floats(sim, space, 256, first, stream); }
+struct world : lease_world {
+    using lease_world::lease_world;
     [[nodiscard]] spillable adopt(float first) { return manager->adopt(floats(first), stream); }
-    [[nodiscard]] float value(spillable const& t, std::int64_t i = 0) {
-        managed_tensor const m = t.read(stream);
-        sim.finish(stream);
-        return sim.read<float>(static_cast<float const*>(m.view().data()) + i);
-    }
-    void write(managed_tensor const& m, float first, ferry::stream_token on) {
-        write_values(sim, const_cast<void*>(m.view().data()), 256, first, on);
-    }
 };
 
 TEST_CASE("a spilled tensor returns to the device with its values, strides and type") {

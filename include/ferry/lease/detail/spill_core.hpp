@@ -18,6 +18,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>  // handles and leases share the core
 #include <mutex>   // deleters run on any thread
 #include <new>
@@ -52,13 +53,27 @@ struct lease_link {
     }
 };
 
+struct allocation;
+
+/// The allocations of a column whose memory one owner releases: it is free when none of them uses it any more.
+struct lease_source {
+    std::weak_ptr<void const> owner;
+    std::vector<allocation*> parts{};  ///< that have handles
+    long users = 0;                    ///< number of allocations that use the memory
+    std::size_t gone = 0;              ///< bytes of those that do not use it any more
+
+    /// Returns whether the memory would stay, because the program has kept the column, or a part of it.
+    [[nodiscard]] bool is_kept() const noexcept { return owner.use_count() > users; }
+};
+
 /// One allocation. The lock of the core guards it; while it moves, the caller that moves it owns the memory.
 struct allocation : lease_link {
     lease_state state;
     std::size_t bytes = 0;
     std::uint64_t below = 0;  ///< bytes from the lowest address, `base`, to the first element
     std::byte* base = nullptr;
-    managed_tensor original{};  ///< the memory until it is spilled first
+    managed_tensor original{};               ///< the memory until it is spilled first
+    std::shared_ptr<lease_source> source{};  ///< of that memory, if it belongs to a column
     any_owner memory{}, host{};
     device host_device = cpu;
     lease_marks marks{};  // after the memory: waits before that is freed
@@ -108,6 +123,16 @@ class spill_core {
     /// Takes over a tensor that is ready on `on`; unchanged on failure.
     [[nodiscard]] FERRY_INLINE result<allocation*> adopt(managed_tensor& tensor, stream_token on, std::size_t reserved,
                                                          record to);
+    /// Returns the allocation of the owner of a column that has these bytes, with a handle; null if there is none.
+    [[nodiscard]] FERRY_INLINE allocation* find(std::shared_ptr<void const> const& owner, std::byte const* begin,
+                                                std::size_t bytes) noexcept;
+    /// Takes over allocations of a column that `describe` made. On failure, throws std::bad_alloc without an effect.
+    FERRY_INLINE void adopt(std::shared_ptr<void const> const& owner, std::vector<std::unique_ptr<allocation>>& made,
+                            std::size_t reserved);
+    /// Moves a tensor that is ready on `on` into a new allocation; unchanged on failure.
+    [[nodiscard]] FERRY_INLINE result<std::unique_ptr<allocation>> describe(managed_tensor& tensor, stream_token on,
+                                                                            record to);
+    [[nodiscard]] back_end_ref back_end() const noexcept { return back_end_; }
     /// Allocates memory like that of `a`, and copies it there on `on`. The caller has a lease of `a`.
     [[nodiscard]] FERRY_INLINE result<allocation*> duplicate(allocation const& a, stream_token on);
     [[nodiscard]] FERRY_INLINE result<> begin(allocation& a, stream_token on, bool writes, record to);
@@ -153,6 +178,13 @@ class spill_core {
    private:
     using lock = std::unique_lock<std::mutex>;
 
+    /// Takes over new allocations, and makes room for them.
+    FERRY_INLINE void admit(std::unique_ptr<allocation>* first, std::size_t count, std::size_t reserved,
+                            lock& held) noexcept;
+    /// Removes an allocation that has left the device from its source, and counts the bytes of device memory that are
+    /// free now. \return  their number
+    FERRY_INLINE std::size_t leave(std::shared_ptr<lease_source> const& source, allocation const* a,
+                                   std::size_t bytes) noexcept;
     /// Puts an allocation into the list of its state.
     FERRY_INLINE void settle(allocation& a) noexcept;
     /// Removes an allocation to which nothing refers. Its memory is freed behind its marks: at once if they are done,
@@ -188,6 +220,7 @@ class spill_core {
     any_owner destination_;
     std::mutex mutable mutex_;
     std::condition_variable changed_;
+    std::map<std::weak_ptr<void const>, std::shared_ptr<lease_source>, std::owner_less<>> sources_{};
     lease_link idle_, leased_, dropped_, quarantined_;  // idle: least recently used first
     std::size_t resident_ = 0, reserved_ = 0, pinned_ = 0;
     int moving_ = 0, calls_ = 0;  // allocations being freed or spilled; other calls of the back end in progress

@@ -10,6 +10,8 @@
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/validate.hpp>
 
+#include <functional>  // std::less, which orders pointers into different objects
+
 namespace FERRY_NAMESPACE::detail {
 
 [[nodiscard]] inline error spill_error(errc code, message const& text,
@@ -66,6 +68,7 @@ FERRY_INLINE bool spill_core::free_dropped(lock& held, bool waits, std::size_t& 
     a.unlink();
     bool const is_resident = a.state.at == lease_state::place::resident, is_closed = is_closed_;
     auto const bytes = a.bytes, pinned = a.host_device.type != device_type::cpu ? a.bytes : 0;
+    auto const source = a.source;
     ++moving_;
     held.unlock();
     bool const is_done = waits || is_closed || a.marks.are_done(*marks_);
@@ -74,9 +77,23 @@ FERRY_INLINE bool spill_core::free_dropped(lock& held, bool waits, std::size_t& 
     --moving_;
     changed_.notify_all();
     if (!is_done) return dropped_.next->append(a), false;
-    if (is_resident) resident_ -= bytes, totals_.freed_bytes += bytes, freed += bytes;
+    if (is_resident) freed += leave(source, &a, bytes);
     pinned_ -= pinned;
     return true;
+}
+
+FERRY_INLINE std::size_t spill_core::leave(std::shared_ptr<lease_source> const& source, allocation const* a,
+                                           std::size_t bytes) noexcept {
+    if (source != nullptr) {
+        std::erase(source->parts, a);
+        source->gone += bytes;
+        if (--source->users != 0) return 0;
+        bytes = source->gone;
+        sources_.erase(source->owner);
+    }
+    resident_ -= bytes;
+    totals_.freed_bytes += bytes;
+    return bytes;
 }
 
 FERRY_INLINE result<any_owner> spill_core::mark(stream_token on) noexcept {
@@ -104,8 +121,8 @@ FERRY_INLINE result<any_owner> spill_core::allocate(std::size_t bytes, stream_to
     }
 }
 
-FERRY_INLINE result<allocation*> spill_core::adopt(managed_tensor& tensor, stream_token on, std::size_t reserved,
-                                                   record to) {
+FERRY_INLINE result<std::unique_ptr<allocation>> spill_core::describe(managed_tensor& tensor, stream_token on,
+                                                                      record to) {
     auto const view = tensor.try_view();
     if (!view) return view.error();
     auto const& v = *view;
@@ -136,15 +153,61 @@ FERRY_INLINE result<allocation*> spill_core::adopt(managed_tensor& tensor, strea
         a.marks.add(on, true, *marked);
     }
     a.original = std::move(tensor);
-    lock held{mutex_};
-    resident_ += a.bytes;
+    return made;
+}
+
+FERRY_INLINE void spill_core::admit(std::unique_ptr<allocation>* first, std::size_t count, std::size_t reserved,
+                                    lock& held) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+        auto& a = *first[i].release();
+        resident_ += a.bytes;
+        settle(a);
+    }
     reserved_ -= reserved;
-    settle(a);
     collect(held);
     result<> ignored;
     while (resident_ + reserved_ > options_.limit && free_one(held, ignored) != 0) {
     }
-    return made.release();
+}
+
+FERRY_INLINE result<allocation*> spill_core::adopt(managed_tensor& tensor, stream_token on, std::size_t reserved,
+                                                   record to) {
+    auto made = describe(tensor, on, to);
+    if (!made) return made.error();
+    auto* const a = made->get();
+    lock held{mutex_};
+    admit(&*made, 1, reserved, held);
+    return a;
+}
+
+FERRY_INLINE allocation* spill_core::find(std::shared_ptr<void const> const& owner, std::byte const* begin,
+                                          std::size_t bytes) noexcept {
+    lock const held{mutex_};
+    auto const found = sources_.find(owner);
+    if (found == sources_.end()) return nullptr;
+    for (auto* const a : found->second->parts)
+        if (!std::less<>{}(begin, a->base) && !std::less<>{}(a->base + a->bytes, begin + bytes)) {
+            ++a->state.handles;
+            return a;
+        }
+    return nullptr;
+}
+
+FERRY_INLINE void spill_core::adopt(std::shared_ptr<void const> const& owner,
+                                    std::vector<std::unique_ptr<allocation>>& made, std::size_t reserved) {
+    lock held{mutex_};
+    if (made.empty()) return admit(nullptr, 0, reserved, held);
+    auto fresh = std::make_shared<lease_source>(lease_source{owner});
+    auto const found = sources_.find(owner);
+    auto const& source = found != sources_.end() ? found->second : fresh;
+    source->parts.reserve(source->parts.size() + made.size());
+    if (found == sources_.end()) sources_.emplace(owner, source);
+    for (auto const& a : made) {
+        a->source = source;
+        source->parts.push_back(a.get());
+        ++source->users;
+    }
+    admit(made.data(), made.size(), reserved, held);
 }
 
 FERRY_INLINE result<allocation*> spill_core::duplicate(allocation const& a, stream_token on) {
@@ -265,7 +328,7 @@ FERRY_INLINE void spill_core::end(allocation& a, lease_use const& use) noexcept 
 
 FERRY_INLINE void spill_core::drop(allocation& a) noexcept {
     lock held{mutex_};
-    --a.state.handles;
+    if (--a.state.handles == 0 && a.source != nullptr) std::erase(a.source->parts, &a);
     release_if_dropped(a, held);
 }
 
@@ -300,35 +363,38 @@ FERRY_INLINE result<any_owner> spill_core::spill(allocation& a) noexcept {
 FERRY_INLINE std::size_t spill_core::free_one(lock& held, result<>& failure) noexcept {
     std::size_t freed = 0;
     while (freed == 0 && dropped_.next != &dropped_) static_cast<void>(free_dropped(held, true, freed));
-    if (freed != 0 || is_closed_ || idle_.next == &idle_) return freed;
-    auto& a = *static_cast<allocation*>(idle_.next);
-    a.unlink();
-    static_cast<void>(a.state.leave());  // true: the list contains only such allocations
-    ++moving_;
-    held.unlock();
-    auto host = spill(a);
-    if (host) {  // frees the device memory
-        a.base = nullptr;
-        a.original = {};
-        a.memory = {};
-        a.host = *std::move(host);
+    while (freed == 0 && failure && !is_closed_) {  // the memory of a column is free with its last allocation
+        auto* node = idle_.next;
+        auto const is_kept = [](allocation const& a) { return a.source != nullptr && a.source->is_kept(); };
+        while (node != &idle_ && is_kept(*static_cast<allocation*>(node))) node = node->next;
+        if (node == &idle_) break;
+        auto& a = *static_cast<allocation*>(node);
+        a.unlink();
+        static_cast<void>(a.state.leave());  // true: the list contains only such allocations
+        ++moving_;
+        held.unlock();
+        auto host = spill(a);
+        if (host) {  // frees the device memory
+            a.base = nullptr;
+            a.original = {};
+            a.memory = {};
+            a.host = *std::move(host);
+        }
+        held.lock();
+        --moving_;
+        a.state.left(host.has_value());
+        if (host) {
+            freed = leave(std::exchange(a.source, nullptr), &a, a.bytes);
+            totals_.spilled_bytes += a.bytes;
+            ++totals_.spills;
+        } else {
+            ++totals_.failed_spills;
+            failure = host.error();
+        }
+        settle(a);
+        changed_.notify_all();
+        release_if_dropped(a, held);
     }
-    held.lock();
-    --moving_;
-    a.state.left(host.has_value());
-    if (host) {
-        freed = a.bytes;
-        resident_ -= freed;
-        totals_.freed_bytes += freed;
-        totals_.spilled_bytes += freed;
-        ++totals_.spills;
-    } else {
-        ++totals_.failed_spills;
-        failure = host.error();
-    }
-    settle(a);
-    changed_.notify_all();
-    release_if_dropped(a, held);
     return freed;
 }
 
