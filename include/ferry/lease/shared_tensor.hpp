@@ -4,6 +4,7 @@
 #include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
+#include <ferry/exchange/request.hpp>
 #include <ferry/lease/detail/spill_core.hpp>
 #include <ferry/lease/options.hpp>
 #include <ferry/lease/spillable.hpp>
@@ -82,6 +83,16 @@ class shared_tensor {
         detail::record const call{"ferry::shared_tensor::write", where};
         if (handle_ && !handle_.core().is_alone(handle_.get())) handle_ = handle_.copied(on, call);
         return handle_.lend(on, true, call);
+    }
+
+    /// Begins a lease for an import; see `spillable::ferry_export`.
+    ///
+    /// \param r  request
+    /// \return   read-only tensor on its device
+    /// \throws error  errors of `read`
+    [[nodiscard]] managed_tensor ferry_export(request const& r,
+                                              std::source_location where = std::source_location::current()) const {
+        return handle_.lend_to(r, {"ferry::shared_tensor", where});
     }
 
    private:

@@ -8,6 +8,8 @@
 #include <ferry/base/flags.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
+#include <ferry/exchange/negotiate.hpp>
+#include <ferry/exchange/request.hpp>
 #include <ferry/lease/detail/spill_core.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
@@ -79,6 +81,15 @@ class allocation_handle {
         return own(std::move(owner), view, flags::none, version::current, r);
     }
 
+    /// Begins a lease for the consumer of an import, which expects the tensor on the stream of its request, or on the
+    /// default stream of the device (R44, R48).
+    [[nodiscard]] managed_tensor lend_to(request const& r, record const& call) const {
+        auto const d = allocation_ != nullptr ? core_->device() : cpu;
+        auto const on = r.stream;
+        bool const is_asked = on.is_no_sync() || (on.names_stream() && orders(on.family(), d.type));
+        return lend(is_asked ? on : default_stream(d), false, call);
+    }
+
     /// Returns a handle of a copy, which is queued on `on`, behind the last write.
     [[nodiscard]] allocation_handle copied(stream_token on, record const& call) const {
         core_->begin(*allocation_, on, false, call).value();
@@ -131,6 +142,17 @@ class spillable {
                                        std::source_location where = std::source_location::current()) const {
         return handle_.lend(on, true, {"ferry::spillable::write", where});
     }
+    /// Begins a lease for an import: `from_dlpack<Consumer>(t, {.stream = s}, back_end)` calls it, and the memory
+    /// leaves behind the work that is queued on the stream of the request, or on the default stream, when the lease
+    /// ends.
+    ///
+    /// \param r  request
+    /// \return   read-only tensor on its device
+    /// \throws error  errors of `read`
+    [[nodiscard]] managed_tensor ferry_export(request const& r,
+                                              std::source_location where = std::source_location::current()) const {
+        return handle_.lend_to(r, {"ferry::spillable", where});
+    }
 
    private:
     friend class spill_manager;
@@ -140,7 +162,8 @@ class spillable {
     detail::allocation_handle handle_;
 };
 
-/// Adds a stream to a lease: work queued on it when the lease ends is complete before the memory is spilled or freed.
+/// Adds a stream to a lease, for example that of a consumer to which its tensor is exported: work queued on it when the
+/// lease ends is complete before the memory is spilled or freed.
 ///
 /// \param leased  tensor that `read` or `write` returned
 /// \param on      stream of the device of the tensor

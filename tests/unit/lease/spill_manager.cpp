@@ -1,5 +1,7 @@
 // Tensors that leave a simulated device and return: values, order, limits, waits, and failures.
+#include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/lease/retrying_space.hpp>
+#include <ferry/lease/shared_tensor.hpp>
 #include <ferry/lease/spill_manager.hpp>
 
 #include <support/fails.hpp>
@@ -158,6 +160,38 @@ TEST_CASE("a spill waits for the streams that used_on adds to a lease") {
     opener const opens{w.sim, gate};
     CHECK(w.manager->free_up(1) == one);
     CHECK(w.value(t) == 100);
+    CHECK(w.sim.races() == 0);
+}
+
+TEST_CASE("a spill waits for the stream of the request of an import, which begins a lease") {
+    world w;
+    spillable const t = w.adopt(1);
+    ferry::shared_tensor const shared{t};
+    for (auto const on : {w.other, ferry::stream_token{}}) {
+        auto const used = on.is_none() ? ferry::stream_token::cuda_legacy_default(0) : on;
+        auto gate = w.sim.close(w.stream);
+        w.write(t.write(w.stream), 100, w.stream);
+        managed_tensor m = ferry::from_dlpack<managed_tensor>(t, {.stream = on}, w.sim);
+        CHECK(m.is_read_only());
+        CHECK(w.sim.is_ordered(w.stream, used));
+        gate.open();
+        w.sim.finish(used);
+        auto const closed = w.sim.close(used);
+        w.write(m, 200, used);
+        m = {};
+        opener const opens{w.sim, closed};
+        CHECK(w.manager->free_up(1) == one);
+        CHECK(closed.is_open());
+        CHECK(w.value(t) == 200);
+    }
+    CHECK(w.value(ferry::from_dlpack<managed_tensor>(shared, {.stream = w.stream}, w.sim)) == 200);
+    auto const host = ferry::from_dlpack<managed_tensor>(t, {.device = ferry::cpu}, w.sim);
+    CHECK(static_cast<float const*>(host.view().data())[1] == 201);
+    CHECK(w.manager->free_up(1) == one);
+    auto const wrong = w.sim.make_stream(device_type::ext_dev);
+    fails(errc::consumed, [&] { static_cast<void>(ferry::from_dlpack<managed_tensor>(spillable{}, {}, w.sim)); });
+    fails(errc::stream,
+          [&] { static_cast<void>(ferry::from_dlpack<managed_tensor>(t, {.device = gpu, .stream = wrong}, w.sim)); });
     CHECK(w.sim.races() == 0);
 }
 
