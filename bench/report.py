@@ -1,6 +1,6 @@
 """Runs all benchmarks that need no device, and writes one table and one picture. Called by bench/run, which builds the programs.
 
-usage: report.py <folder of the programs> [--quick] [--json FILE] [--picture FILE] [--write]
+usage: report.py <folder of the programs> [--quick] [--json FILE] [--write]
        report.py --page       # writes docs/performance.md again from docs/performance.json, without measuring
 
 A ratio is the peer's time over ferry's, in the same run: above 1 ferry is faster. A spread is the quartiles of the ratios of measurements
@@ -19,7 +19,7 @@ import sys
 import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "performance.md"  # performance.json beside it has the figures, performance.png the picture
+PAGE = HERE.parent / "docs" / "performance.md"  # performance.json beside it has the figures
 
 # The reason why a budget does not hold, by the start of the name of its row.
 WHY = {
@@ -233,11 +233,9 @@ def frames(quick):
         yield row("Frames between two Python processes", r["what"], spoken(r["ns"] * 1e-9), r["against"], spoken(r["against_ns"] * 1e-9), r["ratio"])
 
 
-def side_by_side(programs, quick, raw):
-    """Appends the rows in seconds to `raw`, for the picture."""
-    raw += json.loads(run([sys.executable, HERE / "side_by_side" / "peers.py", programs, *(["--quick"] if quick else [])]))
+def side_by_side(programs, quick):
     ours = {}
-    for r in raw:
+    for r in json.loads(run([sys.executable, HERE / "side_by_side" / "peers.py", programs, *(["--quick"] if quick else [])])):
         own = ours.setdefault((r["group"], r["what"]), r)  # the first one
         if own is not r:
             yield row(f"Side by side: {r['group']}", f"{own['who']}: {r['what']}", spoken(own["seconds"]), r["who"], spoken(r["seconds"]), r["ratio"],
@@ -293,7 +291,7 @@ def page(rows, facts, parts=None):
         "",
     ]
     out += [f"- {name}: {value}" for name, value in facts]
-    out += ["", "![ferry and its peers side by side](performance.png)"]
+    out += ["", "![ferry and its peers side by side](images/side_by_side.svg)"]
     if parts:
         out += ["", "## Cost of each part", "", *wrapped(
                 "\"Lines\" counts the part's own headers, rounded to ten, without the generated kernels in `ferry/cuda/detail/pack/fatbin.hpp` (about 740 lines); "
@@ -334,8 +332,7 @@ def main():
     parser.add_argument("--page", action="store_true", help="write docs/performance.md and its picture again from docs/performance.json")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--json", metavar="FILE", help="also write the rows to this file")
-    parser.add_argument("--picture", metavar="FILE", help="draw ferry and its peers side by side with matplotlib, to this file")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md, performance.json and performance.png")
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md, performance.json and their pictures")
     arguments = parser.parse_args()
     if arguments.page:
         known = json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8"))
@@ -343,8 +340,8 @@ def main():
         sys.exit(subprocess.run([sys.executable, str(PAGE.parent / "site" / "draw.py")], check=False).returncode)
     if arguments.programs is None:
         parser.error("the folder of the programs is missing")
-    rows, raw, section = [], [], None
-    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), tables(arguments.programs, arguments.quick), topics(arguments.programs, arguments.quick), frames(arguments.quick)):
+    rows, section = [], None
+    for part in (side_by_side(arguments.programs, arguments.quick), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), tables(arguments.programs, arguments.quick), topics(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]
@@ -356,19 +353,13 @@ def main():
     parts = json.loads(run([sys.executable, HERE / "include_cost.py", "--parts", "--json", "--rounds", "3" if arguments.quick else "11"]))
     costs = [sys.executable, str(HERE / "compile_cost.py"), "--rounds", "3"]
     parts["build"] = subprocess.run(costs, check=False, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    figures = json.dumps({"facts": facts, "rows": rows, "side by side": raw, "parts": parts}, indent=1) + "\n"
+    figures = json.dumps({"facts": facts, "rows": rows, "parts": parts}, indent=1) + "\n"
     if arguments.json:
         pathlib.Path(arguments.json).write_text(figures)
-    pictures = [arguments.picture] if arguments.picture else []
     if arguments.write:
         PAGE.write_text(page(rows, facts, parts))
         PAGE.with_suffix(".json").write_text(figures)
-        pictures.append(str(PAGE.with_suffix(".png")))
-    for picture in pictures:
-        draw = [sys.executable, HERE / "side_by_side" / "draw.py", picture]
-        subprocess.run([str(part) for part in draw], input=figures, text=True, check=True)
-    if arguments.write:
-        subprocess.run([sys.executable, str(PAGE.parent / "site" / "draw.py")], check=True)  # the pictures of the page
+        subprocess.run([sys.executable, str(PAGE.parent / "site" / "draw.py")], check=True)
     missed = sum(r["holds"] is False for r in rows)
     print(f"\n{sum(r['holds'] is True for r in rows)} budgets hold, {missed} do not")
     sys.exit(missed != 0)
