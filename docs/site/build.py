@@ -24,6 +24,7 @@ SITE = pathlib.Path(__file__).resolve().parent
 DOCS = SITE.parent
 ROOT = DOCS.parent
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)]*)?(?=\))")
+NAMED = re.compile(r"\[[\w./-]+\.md\](?=\((?!https?:)([^)#\s]+\.md)(?:#[^)]*)?\))")  # a link whose text is the name of its page
 CODE = re.compile(r"^(```|:::).*?^\1\s*$", re.M | re.S)
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".cuh": "cpp", ".py": "python", ".json": "json", ".cmake": "cmake", ".sh": "sh"}
 PICTURE = re.compile(r"^!\[(?P<alt>[^\]]*)\]\((?P<path>[^)\s]+\.svg)\)$", re.M)
@@ -68,11 +69,15 @@ class Gathering:
                 return match[0]  # Sphinx reports it
             return os.path.relpath(place, page.parent).replace(os.sep, "/") + (match[2] or "")
 
+        def titled(match):
+            target = (file.parent / match[1]).resolve()
+            return f"[{re.search(r'^# (.*)$', target.read_text(encoding='utf-8'), re.M)[1]}]" if target.is_file() else match[0]
+
         parts, at = [], 0
         for code in CODE.finditer(text):
-            parts += [LINK.sub(renewed, text[at : code.start()]), code[0]]
+            parts += [LINK.sub(renewed, NAMED.sub(titled, text[at : code.start()])), code[0]]
             at = code.end()
-        return "".join(parts) + LINK.sub(renewed, text[at:])
+        return "".join(parts) + LINK.sub(renewed, NAMED.sub(titled, text[at:]))
 
     def write(self, page, text):
         path = self.source / page
@@ -93,7 +98,7 @@ class Gathering:
             name = file.relative_to(ROOT).as_posix()
             language = LANGUAGES.get(file.suffix, "cmake" if file.name == "CMakeLists.txt" else "text")
             code = file.read_text(encoding="utf-8")
-            self.write(page, f"---\norphan: true\n---\n# {api.escaped(name)}\n\n````{language}\n{code}````\n")
+            self.write(page, f"---\norphan: true\nnosearch: true\n---\n# {api.escaped(name)}\n\n````{language}\n{code}````\n")
 
 
 def html_text(text):

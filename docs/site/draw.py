@@ -208,7 +208,7 @@ def bars(title, rows, below):
         y, x = 34 + 30 * n, at(r["ratio"])
         d.text(8, y + 18, f"{r['what']}, against {r['against']}"[:90], "soft")
         d.box(min(middle, x), y + 4, max(abs(x - middle), 1.5), 20, "good" if r["ratio"] >= 1 else "copy", "", 2)
-        d.text(x + (6 if x >= middle else -6), y + 18, f"{r['ratio']:.2g}×{' (budget missed)' if r['holds'] is False else ''}", "soft" if x >= middle else "soft end")
+        d.text(max(x, middle) + 6, y + 18, f"{r['ratio']:.2g}×{' (budget missed)' if r['holds'] is False else ''}", "soft")
     d.text(8, bottom + 34, f"Ratio of the peer's time to ferry's, in the same run, on a logarithmic scale that ends at 10. {below}", "soft")
     return d.svg()
 
