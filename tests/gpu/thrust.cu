@@ -47,6 +47,51 @@ TEST_CASE("a device_vector moves into an exchange and comes back to the host") {
     CHECK(m(2, 3) == 11.0f);
 }
 
+TEST_CASE("a vector alone is a tensor with one dimension, moved or copied") {
+    // [export]
+    thrust::device_vector<float> values(12);
+    thrust::sequence(values.begin(), values.end());
+    // A tensor with one dimension, which owns the moved vector; `shaped` gives it more.
+    ferry::managed_tensor tensor = ferry::to_dlpack(std::move(values), {}, ferry::cuda::system);
+    // [/export]
+    CHECK(tensor.device().type == ferry::device_type::cuda);
+    CHECK(tensor.rank() == 1);
+    CHECK(tensor.view().extent(0) == 12);
+    CHECK(!tensor.view().is_read_only());
+    // [import]
+    // Into a new vector, from any device and with any strides. The stream is the one on which the tensor is ready.
+    auto const copied = ferry::cuda::to_vector<thrust::host_vector<float>>(
+        tensor.view(), ferry::cuda::system, ferry::stream_token::cuda_legacy_default());
+    // [/import]
+    CHECK(copied[11] == 11.0f);
+
+    thrust::device_vector<float> const kept(3, 2.0f);
+    CHECK(ferry::view_of(kept).is_read_only());
+    ferry::managed_tensor const on_host = ferry::to_host(kept, ferry::cuda::system);
+    CHECK(on_host.as<float const, 1>()(2) == 2.0f);
+    CHECK(kept.size() == 3);
+
+    auto const type_of = [](auto const& v) { return ferry::view_of(v).device().type; };
+    CHECK(type_of(thrust::universal_vector<int>(5)) == ferry::device_type::cuda_managed);
+    CHECK(type_of(thrust::host_vector<int>(5)) == ferry::device_type::cpu);
+    CHECK(type_of(thrust::device_vector<int>{}) == ferry::device_type::cuda);
+    static_assert(!ferry::producer<std::vector<float>>, "which ferry::shaped exports");
+}
+
+TEST_CASE("a tensor is sorted by Thrust on the stream on which it is ready") {
+    ferry::cuda::stream const own;
+    cudaStream_t const stream = own.get();
+    ferry::managed_tensor tensor = ferry::to_dlpack(thrust::device_vector<float>{std::vector<float>{3, 1, 2}},
+                                                    {.stream = ferry::cuda::stream_ref{stream}}, ferry::cuda::system);
+    // [algorithm]
+    auto const view = tensor.as<float, 1, ferry::access_from::device, ferry::layout::contiguous>();
+    thrust::sort(thrust::cuda::par.on(stream), ferry::cuda::device_begin(view), ferry::cuda::device_end(view));
+    // [/algorithm]
+    ferry::managed_tensor const host = ferry::to_host(std::move(tensor), ferry::cuda::system, ferry::cuda::stream_ref{stream});
+    CHECK(host.as<float const, 1>()(0) == 1.0f);
+    CHECK(host.as<float const, 1>()(2) == 3.0f);
+}
+
 TEST_CASE("R35: each vector reports the device of its elements") {
     auto const type_of = [](auto const& v) { return ferry::view_of(v).device().type; };
     CHECK(type_of(ferry::cuda::shaped{thrust::device_vector<int>(5)}) == ferry::device_type::cuda);

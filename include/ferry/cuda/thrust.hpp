@@ -37,6 +37,26 @@ concept thrust_vector = element<typename V::value_type> && requires(V& v, V cons
     typename V::allocator_type;
 };
 
+namespace detail {
+
+template <class Vector>
+[[nodiscard]] device device_of_elements(void const* p) {
+    using reference = std::remove_cvref_t<decltype(std::declval<Vector&>()[0])>;
+    if constexpr (std::is_pointer_v<typename Vector::pointer> && std::same_as<reference, typename Vector::value_type>) {
+        if (std::same_as<typename Vector::allocator_type, std::allocator<typename Vector::value_type>>) return cpu;
+    }
+    if (p != nullptr) return device_of_pointer(p);
+    // The vector is empty, and the host could not access its elements.
+    if constexpr (!std::same_as<reference, typename Vector::value_type>) {
+        int id = 0;
+        check(cudaGetDevice(&id), "cudaGetDevice");
+        return {device_type::cuda, id};
+    }
+    return cpu;
+}
+
+}  // namespace detail
+
 /// A Thrust vector with the extents of a tensor: `ferry::to_dlpack(ferry::cuda::shaped{std::move(vector), {rows,
 /// columns}})`. Owns the vector; copying this object copies the elements.
 ///
@@ -86,30 +106,14 @@ class shaped {
     /// \throws error  errors of `device_of_pointer`; errors of CUDA
     [[nodiscard]] tensor_view ferry_view() {
         auto* const p = thrust::raw_pointer_cast(vector_.data());
-        return {p, shape_view{extents_}, {}, device_of_elements(p)};
+        return {p, shape_view{extents_}, {}, detail::device_of_elements<Vector>(p)};
     }
     [[nodiscard]] tensor_view ferry_view() const {
         auto const* const p = thrust::raw_pointer_cast(vector_.data());
-        return {p, shape_view{extents_}, {}, device_of_elements(p)};
+        return {p, shape_view{extents_}, {}, detail::device_of_elements<Vector>(p)};
     }
 
    private:
-    [[nodiscard]] static ferry::device device_of_elements(void const* p) {
-        using reference = std::remove_cvref_t<decltype(std::declval<Vector&>()[0])>;
-        if constexpr (std::is_pointer_v<typename Vector::pointer> &&
-                      std::same_as<reference, typename Vector::value_type>) {
-            if (std::same_as<typename Vector::allocator_type, std::allocator<typename Vector::value_type>>) return cpu;
-        }
-        if (p != nullptr) return device_of_pointer(p);
-        // The vector is empty, and the host could not access its elements.
-        if constexpr (!std::same_as<reference, typename Vector::value_type>) {
-            int id = 0;
-            check(cudaGetDevice(&id), "cudaGetDevice");
-            return {device_type::cuda, id};
-        }
-        return cpu;
-    }
-
     Vector vector_;
     std::vector<std::int64_t> extents_;
     stream_token ready_on_;
@@ -131,8 +135,7 @@ template <thrust_vector Vector>
     if (v.dtype() != dtype_of<T>)
         ferry::detail::fail(
             errc::dtype, "ferry::cuda::to_vector",
-            message{"dtype is "} << v.dtype() << ", expected " << dtype_of<T> << ": convert the tensor first",
-            where);
+            message{"dtype is "} << v.dtype() << ", expected " << dtype_of<T> << ": convert the tensor first", where);
     shaped<Vector> result{Vector(static_cast<std::size_t>(v.size()))};
     tensor_view const flat = result.ferry_view();
     ferry::copy({static_cast<T*>(flat.writable_data()), v.shape(), {}, flat.device()}, v, b, ready_on, where);
@@ -188,4 +191,36 @@ struct ferry::array_traits<ferry::cuda::shaped<Vector>> {
     /// \param a  shaped vector
     /// \return   stream on which its elements are ready
     static stream_token ready_on(cuda::shaped<Vector> const& a) { return a.ready_on(); }
+};
+
+/// A device_vector, host_vector or universal_vector alone: a tensor with one dimension, which is ready on the legacy
+/// default stream, as a `shaped` vector by default. Moved into the tensor, or copied. Vectors of other extents are
+/// `shaped`.
+template <ferry::cuda::thrust_vector Vector>
+    requires std::derived_from<
+        Vector, thrust::detail::vector_base<typename Vector::value_type, typename Vector::allocator_type>>
+struct ferry::array_traits<Vector> {
+    /// Returns a view of a vector.
+    ///
+    /// \param v  vector
+    /// \return   a view of its elements; valid until its memory is reallocated
+    /// \throws error  errors of `device_of_pointer`; errors of CUDA
+    static inplace_view<1> view(Vector& v) { return view_of(thrust::raw_pointer_cast(v.data()), v.size()); }
+    /// Returns a read-only view of a vector.
+    ///
+    /// \param v  vector
+    /// \return   a read-only view of its elements
+    /// \throws error  errors of `device_of_pointer`; errors of CUDA
+    static inplace_view<1> view(Vector const& v) { return view_of(thrust::raw_pointer_cast(v.data()), v.size()); }
+    /// Returns the legacy default stream, which runs after work on the streams of Thrust's default policy.
+    ///
+    /// \param v  vector
+    /// \return   the legacy default stream
+    static stream_token ready_on(Vector const&) { return stream_token::cuda_legacy_default(); }
+
+   private:
+    template <class T>
+    static inplace_view<1> view_of(T* p, std::size_t size) {
+        return {p, {static_cast<std::int64_t>(size)}, {1}, cuda::detail::device_of_elements<Vector>(p)};
+    }
 };
