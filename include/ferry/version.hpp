@@ -20,4 +20,9 @@
 #endif
 #endif
 // The namespace of ferry, as each header opens it. Tools that expand no macros take it for `ferry` (.ctags.d).
+// FERRY_TERSE_ERRORS, which removes the texts of errors, changes functions: it adds a namespace for the same reason.
+#ifdef FERRY_TERSE_ERRORS
+#define FERRY_NAMESPACE ferry::inline FERRY_ABI_NAMESPACE::inline with_FERRY_TERSE_ERRORS
+#else
 #define FERRY_NAMESPACE ferry::inline FERRY_ABI_NAMESPACE
+#endif

@@ -28,7 +28,8 @@ void fails(ferry::errc code, F f, std::initializer_list<char const*> texts = {})
         CHECK(std::strstr(e.what(), e.api()) == e.what());
         CHECK_MESSAGE(states_fix(e), "no fix in: ", shown(e.what()));
         for (auto const* text : texts)
-            CHECK_MESSAGE(std::strstr(e.what(), text) != nullptr, "no `", shown(text), "` in: ", shown(e.what()));
+            CHECK_MESSAGE((!ferry::detail::has_sentences || std::strstr(e.what(), text) != nullptr), "no `",
+                          shown(text), "` in: ", shown(e.what()));
         return;
     }
     FAIL_CHECK("nothing was thrown, expected errc::", shown(ferry::name(code)));

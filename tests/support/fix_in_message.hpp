@@ -40,7 +40,7 @@ inline bool states_fix(ferry::error const& e) {
         std::fprintf(messages, "%s\t%s\t%s\n", ferry::name(e.code()), e.api(), e.text());
         std::fflush(messages);
     }
-    return !std::string_view{e.api()}.starts_with("ferry::") || has_fix(e.text());
+    return !std::string_view{e.api()}.starts_with("ferry::") || has_fix(e.text()) != !ferry::detail::has_sentences;
 }
 
 }  // namespace support

@@ -43,6 +43,9 @@ with tempfile.TemporaryDirectory() as name:
         ([], [], [], ""),
         ([MODE], [MODE], [], CURE),
         ([MODE], [], [library], "FERRY_SEPARATE_COMPILATION"),
+        (["-DFERRY_TERSE_ERRORS"], ["-DFERRY_TERSE_ERRORS"], [], ""),
+        ([], ["-DFERRY_TERSE_ERRORS"], [], "f(ferry::v0::wire::descriptor const&)"),
+        (["-DFERRY_TERSE_ERRORS"], [], [], "with_FERRY_TERSE_ERRORS"),
         ([], [MODE], [library], "f(ferry::v0::wire::descriptor const&)"),
     ):
         errors = link(folder, caller, called, *more)

@@ -59,7 +59,7 @@ static ndarray_handle *ndarray_import_impl(nb_internals *p, PyObject *src, const
 /// Imports a converted copy of an array, which the cleanup list keeps alive.
 NB_NOINLINE static ndarray_handle *import_converted(nb_internals *p, PyObject *src, const ndarray_config &cfg,
                                                     ferry::data_type dtype, cleanup_list *cleanup) noexcept {
-    ferry::message const name = ferry::message{} << dtype;  // "float32"
+    ferry::inplace_text const name = ferry::inplace_text{} << dtype;  // "float32"
     object converted = convert_array(p, detect_framework(p, Py_TYPE(src)), src, name.c_str(), cfg.order ? cfg.order : 'K');
     if (!converted.is_valid())
         return nullptr;

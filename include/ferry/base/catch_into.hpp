@@ -21,7 +21,7 @@ namespace FERRY_NAMESPACE {
 /// \param f     function without parameters that returns nothing
 /// \return      true when `f` did not throw
 template <std::invocable F>
-bool catch_into(errc& code, message& text, F&& f) noexcept {
+bool catch_into(errc& code, inplace_text& text, F&& f) noexcept {
     static_assert(std::is_void_v<std::invoke_result_t<F>>,
                   "ferry: the function passed to ferry::catch_into must return void: write its result through a "
                   "reference");

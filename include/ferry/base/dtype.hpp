@@ -140,13 +140,13 @@ struct data_type {
     return t.code >= type_code::float8_e3m4 ? 1u : 0u;
 }
 
-/// Appends the name of a type to a message: "float32", "complex64", "float8_e4m3fn", "uint8x4". For an invalid type,
+/// Appends the name of a type to a text: "float32", "complex64", "float8_e4m3fn", "uint8x4". For an invalid type,
 /// appends its code, bits and lanes as numbers.
 ///
-/// \param out  message
+/// \param out  text
 /// \param t    data type
 /// \return     `out`
-FERRY_COLD constexpr message& operator<<(message& out, data_type t) noexcept {
+FERRY_COLD constexpr inplace_text& operator<<(inplace_text& out, data_type t) noexcept {
     constexpr char const* stems[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
     constexpr char const* minifloats[] = {"float8_e3m4",     "float8_e4m3",   "float8_e4m3b11fnuz", "float8_e4m3fn",
                                           "float8_e4m3fnuz", "float8_e5m2",   "float8_e5m2fnuz",    "float8_e8m0fnu",
@@ -166,12 +166,12 @@ FERRY_COLD constexpr message& operator<<(message& out, data_type t) noexcept {
     return out;
 }
 
-/// Appends the name of a type to a temporary message.
+/// Appends the name of a type to a temporary text.
 ///
-/// \param out  message
+/// \param out  text
 /// \param t    data type
 /// \return     `out`
-constexpr message& operator<<(message&& out, data_type t) noexcept { return out << t; }
+constexpr inplace_text& operator<<(inplace_text&& out, data_type t) noexcept { return out << t; }
 
 /// The value of an element of a packed type, in the low bits of `bits`. Views return packed elements by value, because
 /// they have no address.

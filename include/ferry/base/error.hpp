@@ -15,39 +15,39 @@ namespace FERRY_NAMESPACE {
 /// Error codes. Programs should compare the code; the text of an error is for users and may change.
 enum class errc : int {
     ok = 0,
-    version,           ///< the major version of the struct is not supported (R2)
-    null_struct,       ///< a null pointer instead of a tensor
-    rank,              ///< negative (R32), not the expected rank, or above the maximum
-    shape,             ///< a negative or missing extent (R25, R32), or not the expected shape
-    strides,           ///< strides that the operation does not support
-    overflow,          ///< a number of elements or bytes that exceeds 63 bits (R32)
-    null_data,         ///< a null data pointer in a tensor that has elements (R26)
-    alignment,         ///< the first element is not aligned for its type (R31)
-    dtype,             ///< unknown, malformed, or not the requested type (R16–R21)
-    device,            ///< unknown, or not supported by the operation (R3, R40)
-    not_accessible,    ///< the host cannot access the memory
-    read_only,         ///< write access to read-only data (R11)
-    flags,             ///< a flag that the operation does not support (R13)
-    copy_needed,       ///< a copy is necessary, but the request or the back end does not allow it (R54)
-    not_shareable,     ///< the owner can be neither moved nor shared
-    stream,            ///< a stream that is missing, or not valid for the device (R43–R46, R48)
-    no_backend,        ///< no back end for the device was passed
-    out_of_memory,     ///< an allocation failed
-    out_of_range,      ///< an index outside its extent
-    argument,          ///< any other invalid argument
-    consumed,          ///< the tensor was moved from, or its capsule was consumed (R63)
-    driver,            ///< the SDK of a back end reported an error
-    context_lost,      ///< a sticky error: the device is unusable in this process
-    no_driver,         ///< no usable driver or device
-    foreign_pointer,   ///< memory that the driver did not allocate, or memory of another kind
-    no_peer_access,    ///< two devices cannot access each other's memory
-    capturing,         ///< the stream is being captured into a graph
-    not_exportable,    ///< memory for which no IPC handle exists
-    same_process,      ///< this process created the handle; attach through the ferry::ipc::session that shared it
-    stale_handle,      ///< a handle of freed memory
-    already_mapped,    ///< the driver has mapped this memory under another handle
-    device_not_found,  ///< no local device has this UUID
-    no_context,        ///< no device context is current, and none could be made current
+    version,               ///< the major version of the struct is not supported (R2)
+    null_struct,           ///< a null pointer instead of a tensor
+    rank,                  ///< negative (R32), not the expected rank, or above the maximum
+    shape,                 ///< a negative or missing extent (R25, R32), or not the expected shape
+    strides,               ///< strides that the operation does not support
+    overflow,              ///< a number of elements or bytes that exceeds 63 bits (R32)
+    null_data,             ///< a null data pointer in a tensor that has elements (R26)
+    alignment,             ///< the first element is not aligned for its type (R31)
+    dtype,                 ///< unknown, malformed, or not the requested type (R16–R21)
+    device,                ///< unknown, or not supported by the operation (R3, R40)
+    not_accessible,        ///< the host cannot access the memory
+    read_only,             ///< write access to read-only data (R11)
+    flags,                 ///< a flag that the operation does not support (R13)
+    copy_needed,           ///< a copy is necessary, but the request or the back end does not allow it (R54)
+    not_shareable,         ///< the owner can be neither moved nor shared
+    stream,                ///< a stream that is missing, or not valid for the device (R43–R46, R48)
+    no_backend,            ///< no back end for the device was passed
+    out_of_memory,         ///< an allocation failed
+    out_of_range,          ///< an index outside its extent
+    argument,              ///< any other invalid argument
+    consumed,              ///< the tensor was moved from, or its capsule was consumed (R63)
+    driver,                ///< the SDK of a back end reported an error
+    context_lost,          ///< a sticky error: the device is unusable in this process
+    no_driver,             ///< no usable driver or device
+    foreign_pointer,       ///< memory that the driver did not allocate, or memory of another kind
+    no_peer_access,        ///< two devices cannot access each other's memory
+    capturing,             ///< the stream is being captured into a graph
+    not_exportable,        ///< memory for which no IPC handle exists
+    same_process,          ///< this process created the handle; attach through the ferry::ipc::session that shared it
+    stale_handle,          ///< a handle of freed memory
+    already_mapped,        ///< the driver has mapped this memory under another handle
+    device_not_found,      ///< no local device has this UUID
+    no_context,            ///< no device context is current, and none could be made current
     unsupported_platform,  ///< the system or the device does not support this method of sharing memory
     exporter_gone,         ///< the exporter has closed the memory, or has terminated
     permission,            ///< the system or the other process denied access
@@ -61,67 +61,38 @@ enum class errc : int {
 ///
 /// \param code  error code
 /// \return      "dtype" for errc::dtype; static storage
-[[nodiscard]] constexpr char const* name(errc code) noexcept {
-    constexpr char const* names[] = {"ok",
-                                     "version",
-                                     "null_struct",
-                                     "rank",
-                                     "shape",
-                                     "strides",
-                                     "overflow",
-                                     "null_data",
-                                     "alignment",
-                                     "dtype",
-                                     "device",
-                                     "not_accessible",
-                                     "read_only",
-                                     "flags",
-                                     "copy_needed",
-                                     "not_shareable",
-                                     "stream",
-                                     "no_backend",
-                                     "out_of_memory",
-                                     "out_of_range",
-                                     "argument",
-                                     "consumed",
-                                     "driver",
-                                     "context_lost",
-                                     "no_driver",
-                                     "foreign_pointer",
-                                     "no_peer_access",
-                                     "capturing",
-                                     "not_exportable",
-                                     "same_process",
-                                     "stale_handle",
-                                     "already_mapped",
-                                     "device_not_found",
-                                     "no_context",
-                                     "unsupported_platform",
-                                     "exporter_gone",
-                                     "permission",
-                                     "bad_descriptor",
-                                     "bad_column",
-                                     "foreign_exception", "busy"};
-    auto const i = static_cast<std::size_t>(code);
-    return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
+[[nodiscard]] FERRY_COLD constexpr char const* name(errc code) noexcept {
+    char const* text =
+        "ok\0version\0null_struct\0rank\0shape\0strides\0overflow\0null_data\0alignment\0dtype\0device\0"
+        "not_accessible\0read_only\0flags\0copy_needed\0not_shareable\0stream\0no_backend\0out_of_memory\0"
+        "out_of_range\0argument\0consumed\0driver\0context_lost\0no_driver\0foreign_pointer\0no_peer_access\0"
+        "capturing\0not_exportable\0same_process\0stale_handle\0already_mapped\0device_not_found\0no_context\0"
+        "unsupported_platform\0exporter_gone\0permission\0bad_descriptor\0bad_column\0foreign_exception\0busy\0"
+        "unknown";
+    auto i = static_cast<unsigned>(code);
+    if (i > static_cast<unsigned>(errc::busy)) i = static_cast<unsigned>(errc::busy) + 1;
+    for (; i != 0; --i)
+        while (*text++ != '\0') {
+        }
+    return text;
 }
 
 /// Text in a buffer of fixed size; text that does not fit is truncated. Never allocates, so that it can report
 /// out-of-memory errors.
-class message {
+class inplace_text {
    public:
-    /// Constructs an empty message.
-    constexpr message() = default;
-    /// Constructs a message.
+    /// Constructs an empty text.
+    constexpr inplace_text() = default;
+    /// Constructs a text.
     ///
     /// \param text  initial text; null means empty
-    FERRY_COLD constexpr message(char const* text) noexcept { *this << text; }
+    FERRY_COLD constexpr inplace_text(char const* text) noexcept { *this << text; }
 
     /// Appends text.
     ///
     /// \param text  text to append; null means empty
     /// \return      this object
-    FERRY_COLD constexpr message& operator<<(char const* text) noexcept {
+    FERRY_COLD constexpr inplace_text& operator<<(char const* text) noexcept {
         if (text == nullptr) return *this;
         if (std::is_constant_evaluated()) {
             while (*text != '\0' && size_ + 1 < sizeof text_) text_[size_++] = *text++;
@@ -137,7 +108,7 @@ class message {
     ///
     /// \param c  character to append
     /// \return   this object
-    constexpr message& operator<<(char c) noexcept {
+    constexpr inplace_text& operator<<(char c) noexcept {
         char const one[] = {c, '\0'};
         return *this << one;
     }
@@ -145,7 +116,7 @@ class message {
     ///
     /// \param n  number to append
     /// \return   this object
-    FERRY_COLD constexpr message& operator<<(std::uint64_t n) noexcept {
+    FERRY_COLD constexpr inplace_text& operator<<(std::uint64_t n) noexcept {
         char digits[21] = {};
         char* p = digits + 20;
         do *--p = static_cast<char>('0' + n % 10);
@@ -156,7 +127,7 @@ class message {
     ///
     /// \param n  number to append
     /// \return   this object
-    FERRY_COLD constexpr message& operator<<(std::int64_t n) noexcept {
+    FERRY_COLD constexpr inplace_text& operator<<(std::int64_t n) noexcept {
         if (n < 0) return *this << "-" << (~static_cast<std::uint64_t>(n) + 1);
         return *this << static_cast<std::uint64_t>(n);
     }
@@ -164,12 +135,18 @@ class message {
     ///
     /// \param n  number to append
     /// \return   this object
-    constexpr message& operator<<(int n) noexcept { return *this << std::int64_t{n}; }
+    constexpr inplace_text& operator<<(int n) noexcept { return *this << std::int64_t{n}; }
     /// Appends a number, in decimal.
     ///
     /// \param n  number to append
     /// \return   this object
-    constexpr message& operator<<(unsigned n) noexcept { return *this << std::uint64_t{n}; }
+    constexpr inplace_text& operator<<(unsigned n) noexcept { return *this << std::uint64_t{n}; }
+
+    /// Appends another text.
+    ///
+    /// \param text  text to append
+    /// \return      this object
+    constexpr inplace_text& operator<<(inplace_text const& text) noexcept { return *this << text.text_; }
 
     /// Returns the text.
     ///
@@ -181,6 +158,36 @@ class message {
     std::size_t size_ = 0;
 };
 
+#ifndef FERRY_TERSE_ERRORS
+/// The cause of an error and the fix. With FERRY_TERSE_ERRORS, a type that ignores what it is constructed from and what
+/// is appended: the object code contains no sentences.
+using message = inplace_text;
+namespace detail {
+/// A constant text, which FERRY_TERSE_ERRORS removes.
+using sentence = char const*;
+inline constexpr bool has_sentences = true;
+}  // namespace detail
+#else
+namespace detail {
+inline constexpr bool has_sentences = false;
+struct sentence {
+    constexpr sentence(char const*) noexcept {}
+    constexpr operator char const*() const noexcept { return ""; }
+};
+}  // namespace detail
+class message {
+   public:
+    constexpr message() = default;
+    template <class T>
+    constexpr message(T const&) noexcept {}
+    template <class T>
+    constexpr message& operator<<(T const&) noexcept {
+        return *this;
+    }
+};
+constexpr inplace_text& operator<<(inplace_text& out, message const&) noexcept { return out; }
+#endif
+
 /// The exception that ferry throws. Copying neither allocates nor throws.
 class FERRY_VISIBLE error : public std::exception {
    public:
@@ -189,9 +196,13 @@ class FERRY_VISIBLE error : public std::exception {
     /// \param code   error code
     /// \param api    name of the public function that reports the error; static storage; null means empty
     /// \param text   description of the error, with the fix
-    FERRY_COLD error(errc code, char const* api, message const& text,
+    FERRY_COLD error(errc code, char const* api, inplace_text const& text,
                      std::source_location where = std::source_location::current()) noexcept
         : error{code, api, text.c_str(), where} {}
+#ifdef FERRY_TERSE_ERRORS
+    error(errc code, char const* api, message, std::source_location where = std::source_location::current()) noexcept
+        : error{code, api, static_cast<char const*>(nullptr), where} {}
+#endif
     /// Constructs an error from one text. Does not allocate.
     ///
     /// \param code   error code
@@ -200,6 +211,9 @@ class FERRY_VISIBLE error : public std::exception {
     FERRY_COLD error(errc code, char const* api, char const* text,
                      std::source_location where = std::source_location::current()) noexcept
         : code_{code}, api_{api != nullptr ? api : ""}, where_{where} {
+#ifdef FERRY_TERSE_ERRORS
+        if (text == nullptr) text = name(code);
+#endif
         text_ << api << ": " << text;
     }
 
@@ -236,7 +250,7 @@ class FERRY_VISIBLE error : public std::exception {
     errc code_;
     char const* api_;
     std::source_location where_;
-    message text_;
+    inplace_text text_;
 };
 
 /// A parameter type for source locations. Cannot be constructed from `{}`, so that `{}` selects the overload with a
@@ -250,10 +264,16 @@ struct call_site {
 #if FERRY_HAS_EXCEPTIONS
 namespace detail {
 
-[[noreturn]] FERRY_COLD inline void fail(errc code, char const* api, message const& text,
+[[noreturn]] FERRY_COLD inline void fail(errc code, char const* api, inplace_text const& text,
                                          std::source_location where = std::source_location::current()) {
     throw error{code, api, text, where};
 }
+#ifdef FERRY_TERSE_ERRORS
+[[noreturn]] FERRY_COLD inline void fail(errc code, char const* api, message,
+                                         std::source_location where = std::source_location::current()) {
+    throw error{code, api, message{}, where};
+}
+#endif
 
 }  // namespace detail
 #endif

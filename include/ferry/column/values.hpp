@@ -143,7 +143,7 @@ class column_values {
                           "the dictionary of the column is dictionary-encoded: read dictionary() as a separate column");
         if (detail::value_reader<T>::accepts(source.type())) return true;
         return report(r, errc::dtype,
-                      message{"the items of a column of format "} << source.name_of_format().c_str()
+                      message{"the items of a column of format "} << source.name_of_format()
                                                                   << " have another type: call values<T>() with "
                                                                   << detail::cure_for(source.type()));
     }

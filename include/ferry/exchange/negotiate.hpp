@@ -64,7 +64,7 @@ struct decision {
 
 namespace detail {
 
-[[nodiscard]] constexpr decision refuse(errc reason, char const* text) noexcept {
+[[nodiscard]] constexpr decision refuse(errc reason, sentence text) noexcept {
     decision d;
     d.action = action::refuse;
     d.reason = reason;

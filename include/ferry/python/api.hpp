@@ -16,6 +16,7 @@
 #include <Python.h>
 
 #include <ferry/base/detail/requires_exceptions.hpp>
+#include <ferry/base/error.hpp>
 #include <ferry/config.hpp>
 
 #if !defined(_WIN32)
@@ -89,7 +90,7 @@ decltype(auto) call_python(F&& call) {
 [[nodiscard]] inline bool is_main_interpreter() noexcept {
     return PyInterpreterState_GetID(PyInterpreterState_Get()) == 0;
 }
-inline constexpr char const* in_sub_interpreter =
+inline constexpr ferry::detail::sentence in_sub_interpreter =
     "ferry does not support sub-interpreters: import the module in the main interpreter";
 /// Refuses sub-interpreters: they would share cached names, types and functions with the main one, and a deleter that
 /// acquires the GIL would wait for its own thread. Requires the GIL.

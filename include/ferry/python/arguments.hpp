@@ -112,10 +112,11 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 
 /// Converts a pair (type, id) to a device.
 /// \return      device; its type and id are not checked
-[[nodiscard]] FERRY_NOINLINE inline device device_from_pair(PyObject* pair, char const* text) {
+[[nodiscard]] FERRY_NOINLINE inline device device_from_pair(PyObject* pair, char const* name,
+                                                            ferry::detail::sentence text) {
     long long type = 0, id = 0;
     if (!to_pair(pair, type, id) || type != static_cast<std::int32_t>(type) || id != static_cast<std::int32_t>(id))
-        raise(PyExc_ValueError, text);
+        raise(PyExc_ValueError, name, text);
     return {static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
@@ -125,8 +126,8 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
     if (object == Py_None) return version::legacy;
     long long major = 0, minor = 0;
     if (!to_pair(object, major, minor))
-        raise(PyExc_TypeError, "max_version must be None or tuple[int, int]: (major, minor)");  // as in NumPy
-    if (minor < 0) raise(PyExc_ValueError, "max_version must not have a negative minor version");
+        raise(PyExc_TypeError, "max_version", " must be None or tuple[int, int]: (major, minor)");  // as in NumPy
+    if (minor < 0) raise(PyExc_ValueError, "max_version", " must not have a negative minor version");
     if (major < 1) return version::legacy;
     auto const clamp = [](long long n) { return n > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(n); };
     return {clamp(major), clamp(minor)};
@@ -137,7 +138,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
     if (object == Py_None) return copy_policy::if_needed;
     if (object == Py_True) return copy_policy::always;
     if (object == Py_False) return copy_policy::never;
-    raise(PyExc_ValueError, "copy must be None, True or False");
+    raise(PyExc_ValueError, "copy", " must be None, True or False");
 }
 
 /// Converts `stream` to the number of a stream, whose meaning depends on the device (R44–R46).
@@ -146,7 +147,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
     if (object == Py_None) return {};
     long long number = 0;
     if (PyBool_Check(object) != 0 || !to_integer(object, number))
-        raise(PyExc_ValueError, "stream must be None or an integer");
+        raise(PyExc_ValueError, "stream", " must be None or an integer");
     return number;
 }
 
@@ -155,22 +156,23 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
     if (!given) return {};
     long long const number = *given;
     if (number == -1) return stream_token::no_sync();
-    if (number < -1) raise(PyExc_ValueError, "stream must not be below -1: pass None, -1 or the number of a stream");
+    if (number < -1)
+        raise(PyExc_ValueError, "stream", " must not be below -1: pass None, -1 or the number of a stream");
     if (number == INT64_MAX)  // clamped, or the largest value
-        raise(PyExc_ValueError, "stream is larger than an address: pass a cudaStream_t as an integer");
+        raise(PyExc_ValueError, "stream", " is larger than an address: pass a cudaStream_t as an integer");
     auto const handle = static_cast<std::uintptr_t>(number);
     if (uses_cuda_streams(type)) {
         if (number == 0)
-            raise(PyExc_ValueError,
-                  "stream 0 is ambiguous: pass 1 for the legacy or 2 for the per-thread default stream");
+            raise(PyExc_ValueError, "stream",
+                  " 0 is ambiguous: pass 1 for the legacy or 2 for the per-thread default stream");
         return stream_token::from_cuda_handle(handle);
     }
     if (uses_rocm_streams(type)) {
         if (number == 1 || number == 2)
-            raise(PyExc_ValueError, "ROCm has no streams 1 and 2: pass 0 for the default stream");
+            raise(PyExc_ValueError, "stream", ": ROCm has no streams 1 and 2: pass 0 for the default stream");
         return number == 0 ? stream_token::rocm_default() : stream_token::rocm_handle(handle);
     }
-    if (!uses_streams(type)) raise(PyExc_ValueError, "CPU memory has no streams: stream must be None or -1");
+    if (!uses_streams(type)) raise(PyExc_ValueError, "stream", " must be None or -1: CPU memory has no streams");
     return stream_token::native(type, handle);
 }
 
@@ -191,15 +193,15 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 /// \return        device; std::nullopt with a Python error set: ValueError, or an exception raised by
 ///                `__dlpack_device__` or `__index__`. The type and id of a pair are not checked
 [[nodiscard]] inline std::optional<device> as_device(PyObject* object) noexcept {
-    constexpr char const* error_text =
-        "device must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";
+    constexpr ferry::detail::sentence error_text =
+        " must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";
     try {
         detail::require_main_interpreter();
         if (PyUnicode_Check(object) != 0) {
             Py_ssize_t size = 0;
             char const* text = PyUnicode_AsUTF8AndSize(object, &size);
             if (text == nullptr) return {};
-            if (std::strlen(text) != static_cast<std::size_t>(size)) raise(PyExc_ValueError, error_text);
+            if (std::strlen(text) != static_cast<std::size_t>(size)) raise(PyExc_ValueError, "device", error_text);
             for (std::int32_t n = abi::device::cpu; n <= abi::device::ascend; ++n) {
                 auto const type = static_cast<device_type>(n);
                 auto const length = std::strlen(name(type));
@@ -212,21 +214,21 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
                 for (; *digit >= '0' && *digit <= '9' && digits < 9; ++digit, ++digits) id = 10 * id + (*digit - '0');
                 if (digits > 0 && *digit == '\0') return device{type, id};
             }
-            raise(PyExc_ValueError, error_text);
+            raise(PyExc_ValueError, "device", error_text);
         }
         if (PyTuple_Check(object) != 0 || PyList_Check(object) != 0)
-            return detail::device_from_pair(object, error_text);
-        if (PyType_Check(object) != 0) raise(PyExc_ValueError, error_text);  // a type instead of an object
+            return detail::device_from_pair(object, "device", error_text);
+        if (PyType_Check(object) != 0) raise(PyExc_ValueError, "device", error_text);  // a type instead of an object
         reference const method{
             detail::call_python([&] { return PyObject_GetAttr(object, detail::names().dlpack_device); })};
         if (!method) {
             if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return {};
             PyErr_Clear();
-            raise(PyExc_ValueError, error_text);
+            raise(PyExc_ValueError, "device", error_text);
         }
         reference const pair{detail::call_python([&] { return PyObject_CallNoArgs(method.get()); })};
         if (!pair) return {};
-        return detail::device_from_pair(pair.get(), "__dlpack_device__ did not return a pair of integers");
+        return detail::device_from_pair(pair.get(), "__dlpack_device__", " did not return a pair of integers");
     } catch (...) {
         translate_exception();
         return {};

@@ -43,8 +43,7 @@ class schema_request {
         c = decoded(c);
         if (requested.type().id == type_id::null || c.type().id == type_id::null) return;
         if (kind_of(requested.type().id) != kind_of(c.type().id))
-            refuse(path, message{"format "} << c.name_of_format().c_str() << ", got "
-                                            << requested.name_of_format().c_str());
+            refuse(path, message{"format "} << c.name_of_format() << ", got " << requested.name_of_format());
         if (requested.child_count() != c.child_count())
             refuse(path, message{} << c.child_count() << " children, got " << requested.child_count());
         for (int i = 0; i < c.child_count(); ++i) {
@@ -72,7 +71,7 @@ class schema_request {
     [[noreturn]] FERRY_COLD void refuse(ferry::detail::column_path const& path, message const& what) const {
         ferry::detail::fail(errc::argument, method_,
                             message{"requested_schema: "}
-                                << path << ": expected " << what.c_str()
+                                << path << ": expected " << what
                                 << ": request another representation of the same data, or None, and cast the result",
                             where_);
     }
@@ -118,8 +117,8 @@ inline void check_requested_schema(char const* method, column_view c, PyObject* 
             PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", method, name);
             throw error_is_set{};
         } else if (value != Py_None) {
-            PyErr_Format(PyExc_NotImplementedError,
-                         "%s() does not support the keyword argument '%U': pass None", method, name);
+            PyErr_Format(PyExc_NotImplementedError, "%s() does not support the keyword argument '%U': pass None",
+                         method, name);
             throw error_is_set{};
         }
     }

@@ -33,13 +33,27 @@ struct buffer_format {
 inline constexpr std::uint8_t bits_of_long = 8 * sizeof(long);
 /// The first format of a data type is the one that exports use.
 inline constexpr buffer_format buffer_formats[] = {
-    {"?", {type_code::bool_, 8}},   {"b", {type_code::int_, 8}},     {"h", {type_code::int_, 16}},
-    {"i", {type_code::int_, 32}},   {"q", {type_code::int_, 64}},    {"B", {type_code::uint, 8}},
-    {"H", {type_code::uint, 16}},   {"I", {type_code::uint, 32}},    {"Q", {type_code::uint, 64}},
-    {"e", {type_code::float_, 16}}, {"f", {type_code::float_, 32}},  {"d", {type_code::float_, 64}},
-    {"Zf", {type_code::complex, 64}}, {"Zd", {type_code::complex, 128}}, {"F", {type_code::complex, 64}},
-    {"D", {type_code::complex, 128}}, {"l", {type_code::int_, bits_of_long}}, {"L", {type_code::uint, bits_of_long}},
-    {"n", {type_code::int_, 64}},   {"N", {type_code::uint, 64}},    {"c", {type_code::uint, 8}},
+    {"?", {type_code::bool_, 8}},
+    {"b", {type_code::int_, 8}},
+    {"h", {type_code::int_, 16}},
+    {"i", {type_code::int_, 32}},
+    {"q", {type_code::int_, 64}},
+    {"B", {type_code::uint, 8}},
+    {"H", {type_code::uint, 16}},
+    {"I", {type_code::uint, 32}},
+    {"Q", {type_code::uint, 64}},
+    {"e", {type_code::float_, 16}},
+    {"f", {type_code::float_, 32}},
+    {"d", {type_code::float_, 64}},
+    {"Zf", {type_code::complex, 64}},
+    {"Zd", {type_code::complex, 128}},
+    {"F", {type_code::complex, 64}},
+    {"D", {type_code::complex, 128}},
+    {"l", {type_code::int_, bits_of_long}},
+    {"L", {type_code::uint, bits_of_long}},
+    {"n", {type_code::int_, 64}},
+    {"N", {type_code::uint, 64}},
+    {"c", {type_code::uint, 8}},
 };
 
 /// Returns the data type of the elements of a buffer.
@@ -54,8 +68,8 @@ inline constexpr buffer_format buffer_formats[] = {
         if ((*text == 'l' || *text == 'L') && order != '@') type.bits = 32;
         if (type.bits / 8 != size) break;
         if ((order == '>' || order == '!') && size > 1)
-            raise(PyExc_BufferError,
-                  "from_buffer: the elements are big-endian: convert the array to the native byte order");
+            raise(PyExc_BufferError, "from_buffer",
+                  ": the elements are big-endian: convert the array to the native byte order");
         return type;
     }
     PyErr_Format(PyExc_BufferError,
@@ -73,20 +87,20 @@ inline constexpr buffer_format buffer_formats[] = {
 }
 
 /// Sets a BufferError; returns -1.
-FERRY_COLD inline int refuse_buffer(char const* text) noexcept {
-    PyErr_SetString(PyExc_BufferError, text);
+FERRY_COLD inline int refuse_buffer(char const* begin, ferry::detail::sentence rest = "") noexcept {
+    PyErr_Format(PyExc_BufferError, "%s%s", begin, static_cast<char const*>(rest));
     return -1;
 }
 FERRY_COLD inline int refuse_buffer(device dev) noexcept {
-    return refuse_buffer((message{"the memory is on "} << name(dev.type) << ":" << dev.id
-                                                       << ", and the buffer protocol describes host memory only: use "
-                                                          "__dlpack__, or copy the tensor to the CPU")
-                             .c_str());
+    message text{"the memory is on "};
+    text << name(dev.type) << ":" << dev.id
+         << ", and the buffer protocol describes host memory only: use __dlpack__, or copy the tensor to the CPU";
+    return refuse_buffer(error{errc::device, "", text, in_python}.text());
 }
 FERRY_COLD inline int refuse_buffer(data_type type) noexcept {
-    return refuse_buffer((message{"the buffer protocol has no format for dtype "}
-                          << type << ": use __dlpack__, or convert the elements")
-                             .c_str());
+    message text{"the buffer protocol has no format for dtype "};
+    return refuse_buffer(
+        error{errc::dtype, "", text << type << ": use __dlpack__, or convert the elements", in_python}.text());
 }
 
 /// Returns whether a view has the order that a consumer requests.
@@ -134,21 +148,20 @@ class owned_buffer {
         throw error_is_set{};
     auto const type = detail::type_from_format(buffer.format, buffer.itemsize);
     if (buffer.ndim < 0 || buffer.ndim > PyBUF_MAX_NDIM || (buffer.ndim > 0 && buffer.shape == nullptr))
-        raise(PyExc_BufferError, "from_buffer: the exporter must provide a shape of at most 64 dimensions");
+        raise(PyExc_BufferError, "from_buffer", ": the exporter must provide a shape of at most 64 dimensions");
     std::int64_t shape[PyBUF_MAX_NDIM], strides[PyBUF_MAX_NDIM];
     bool is_empty = false;
     for (int i = 0; i < buffer.ndim; ++i) is_empty = is_empty || buffer.shape[i] == 0;
     for (int i = 0; i < buffer.ndim; ++i) {
         if (buffer.suboffsets != nullptr && buffer.suboffsets[i] >= 0)
-            raise(PyExc_BufferError,
-                  "from_buffer: the elements are accessed through pointers (suboffsets): copy them to a contiguous "
+            raise(PyExc_BufferError, "from_buffer",
+                  ": the elements are accessed through pointers (suboffsets): copy them to a contiguous "
                   "array");
         shape[i] = buffer.shape[i];
         if (buffer.strides == nullptr) continue;
         bool const is_used = !is_empty && shape[i] != 1;  // R26, R27
         if (is_used && buffer.strides[i] % buffer.itemsize != 0)
-            raise(PyExc_BufferError,
-                  "from_buffer: a stride is not a multiple of the element size: copy the array");
+            raise(PyExc_BufferError, "from_buffer", ": a stride is not a multiple of the element size: copy the array");
         strides[i] = is_used ? buffer.strides[i] / buffer.itemsize : 1;
     }
     tensor_view const v{buffer.buf,
@@ -188,19 +201,18 @@ class owned_buffer {
     char const* const format = v.is_padded() ? nullptr : detail::format_of(v.dtype());
     if (format == nullptr) return refuse_buffer(v.dtype());
     if (has(PyBUF_WRITABLE) && !v.is_writable())
-        return refuse_buffer(v.is_read_only()
-                                 ? "a writable buffer was requested, but the tensor is read-only: copy the tensor"
-                                 : "a writable buffer was requested, but a stride of 0 repeats elements of the tensor: "
-                                   "copy the tensor");
+        return refuse_buffer("a writable buffer was requested",
+                             v.is_read_only() ? ", but the tensor is read-only: copy the tensor"
+                                              : ", but a stride of 0 repeats elements of the tensor: copy the tensor");
     auto const is = [&v](bool is_required, contiguity order) { return !is_required || detail::has_order(v, order); };
     bool const fits = is(has(PyBUF_C_CONTIGUOUS) || !has(PyBUF_STRIDES), contiguity::row_major) &&
                       is(has(PyBUF_F_CONTIGUOUS), contiguity::column_major) &&
                       is(has(PyBUF_ANY_CONTIGUOUS), contiguity::either);
     if (!fits)
-        return refuse_buffer("the tensor does not have the requested order: request strides, or copy the tensor");
+        return refuse_buffer("the tensor does not have the requested order", ": request strides, or copy the tensor");
     if (has(PyBUF_FORMAT) && !has(PyBUF_ND))
-        return refuse_buffer("a format was requested without a shape, but a buffer without a shape consists of unsigned "
-                             "bytes: request PyBUF_ND as well");
+        return refuse_buffer("a format was requested without a shape",
+                             ", but a buffer without a shape consists of unsigned bytes: request PyBUF_ND as well");
     auto const rank = static_cast<std::size_t>(v.rank());
     Py_ssize_t const item = v.dtype().bits / 8;
     auto* const layout = static_cast<Py_ssize_t*>(PyMem_Malloc(2 * sizeof(Py_ssize_t) * (rank != 0 ? rank : 1)));

@@ -89,10 +89,10 @@ template <ferry::detail::managed_struct Raw>
 
 /// Raises a ValueError for a capsule that contains no struct, or no longer contains it.
 [[noreturn]] FERRY_COLD inline void raise_unusable(PyObject* capsule) {
-    raise(PyExc_ValueError,
+    raise(PyExc_ValueError, "capsule",
           is_consumed(capsule)
-              ? "the capsule has been consumed already; a capsule can be imported only once: call __dlpack__ again"
-              : "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor': call __dlpack__");
+              ? ": the capsule has been consumed already; a capsule can be imported only once: call __dlpack__ again"
+              : ": not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor': call __dlpack__");
 }
 
 /// Returns a view of the tensor in a capsule. In a build without the GIL, another thread may consume the capsule unless
@@ -110,7 +110,7 @@ template <ferry::detail::managed_struct Raw>
 
 /// See from_capsule.
 [[nodiscard]] inline managed_tensor consume_capsule(PyObject* capsule, flags assumed) {
-    if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
+    if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__", " did not return a capsule");
     auto tensor = take_tensor(capsule, assumed, {"ferry::from_dlpack", in_python});
     if (!tensor) raise_unusable(capsule);
     return tensor;
@@ -168,9 +168,11 @@ template <class F>
 ///                 errors of ferry::from_dlpack, after which the deleter has run
 [[nodiscard]] inline result<managed_tensor> try_from_capsule(PyObject* capsule,
                                                              flags assumed = flags::read_only) noexcept {
-    constexpr auto api = "ferry::python::try_from_capsule";
-    if (!detail::is_main_interpreter()) return error{errc::argument, api, detail::in_sub_interpreter};
-    if (PyCapsule_CheckExact(capsule) == 0) return error{errc::argument, api, "not a capsule: call __dlpack__"};
+    auto const refuse = [](errc code, message const& text) {
+        return error{code, "ferry::python::try_from_capsule", text, detail::in_python};
+    };
+    if (!detail::is_main_interpreter()) return refuse(errc::argument, detail::in_sub_interpreter);
+    if (PyCapsule_CheckExact(capsule) == 0) return refuse(errc::argument, "not a capsule: call __dlpack__");
     try {
         auto got = ferry::detail::attempt<managed_tensor>(
             "ferry::from_dlpack", detail::in_python,
@@ -178,11 +180,11 @@ template <class F>
         if (!got || *got) return got;
     } catch (error_is_set const&) {
         PyErr_Clear();
-        return error{errc::argument, api, "the capsule could not be renamed (R62): call __dlpack__ again"};
+        return refuse(errc::argument, "the capsule could not be renamed (R62): call __dlpack__ again");
     }
     if (detail::is_consumed(capsule))
-        return error{errc::consumed, api, "the capsule has been consumed already (R63): call __dlpack__ again"};
-    return error{errc::argument, api, "not a DLPack capsule (R60): call __dlpack__"};
+        return refuse(errc::consumed, "the capsule has been consumed already (R63): call __dlpack__ again");
+    return refuse(errc::argument, "not a DLPack capsule (R60): call __dlpack__");
 }
 
 /// Creates a capsule that owns a tensor. Requires the GIL.

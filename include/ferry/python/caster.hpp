@@ -26,10 +26,10 @@ namespace detail {
 /// The type that a signature shows, such as "tensor[float32, 2, writable]": the element type, the rank (... for any
 /// rank), and requirements other than read access on the host.
 template <class T>
-inline constexpr message label{"tensor"};
+inline constexpr inplace_text label{"tensor"};
 template <class T, int Rank, access_from Access, layout Layout>
-inline constexpr message label<typed_view<T, Rank, Access, Layout>> = [] {
-    message text{"tensor["};
+inline constexpr inplace_text label<typed_view<T, Rank, Access, Layout>> = [] {
+    inplace_text text{"tensor["};
     text << dtype_of<T> << ", ";
     if (Rank == dynamic_rank) text << "...";
     else text << Rank;
@@ -40,7 +40,7 @@ inline constexpr message label<typed_view<T, Rank, Access, Layout>> = [] {
     return text;
 }();
 
-[[nodiscard]] consteval std::size_t length(message const& m) {
+[[nodiscard]] consteval std::size_t length(inplace_text const& m) {
     std::size_t n = 0;
     while (m.c_str()[n] != '\0') ++n;
     return n;

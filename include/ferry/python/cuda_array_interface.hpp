@@ -42,8 +42,8 @@ namespace detail {
     auto const array = detail::read_array_interface(x);
     if (!array) return {};
     if (array->mask)
-        raise(PyExc_BufferError,
-              "__cuda_array_interface__: the array has a mask, which DLPack cannot represent: apply the mask, or "
+        raise(PyExc_BufferError, "__cuda_array_interface__",
+              ": the array has a mask, which DLPack cannot represent: apply the mask, or "
               "import the array as a column");
     bool const has_elements = array->first != nullptr && !array->is_empty();
     device const dev = has_elements ? cuda::device_of_pointer(array->first) : detail::current_device();

@@ -54,8 +54,8 @@ struct FERRY_HIDDEN cuda_interface_of_column {
             array_in<column const, Unwrap> held{self};
             column const& c = *held;
             if (c.device().type != device_type::cuda && c.device().type != device_type::cuda_managed)
-                raise(PyExc_AttributeError,
-                      "__cuda_array_interface__: the column is not on a CUDA device: use Arrow's methods");
+                raise(PyExc_AttributeError, "__cuda_array_interface__",
+                      ": the column is not on a CUDA device: use Arrow's methods");
             return describe_column(c.view(), stream_token{ReadyOn{}(c)}.on_device(c.device()), self);
         });
     }

@@ -28,10 +28,11 @@ struct error_is_set {};
 /// Sets a Python error. Requires the GIL.
 ///
 /// \param type  exception class
-/// \param text  message
+/// \param text  message, or its first words: the name of a function or an argument
+/// \param rest  rest of the message; removed by FERRY_TERSE_ERRORS
 /// \throws error_is_set  always
-[[noreturn]] FERRY_COLD inline void raise(PyObject* type, char const* text) {
-    PyErr_SetString(type, text);
+[[noreturn]] FERRY_COLD inline void raise(PyObject* type, char const* text, ferry::detail::sentence rest = "") {
+    PyErr_Format(type, "%s%s", text, static_cast<char const*>(rest));
     throw error_is_set{};
 }
 
@@ -74,10 +75,12 @@ namespace detail {
 
 /// Replaces the current Python error with a BufferError whose `__cause__` is the replaced error. Requires the GIL.
 ///
-/// \param text  message
-FERRY_COLD inline void replace_error(char const* text) noexcept {
+/// \param text  message, or its first words: the name of a function
+/// \param rest  rest of the message; removed by FERRY_TERSE_ERRORS
+FERRY_COLD inline void replace_error(char const* text, ferry::detail::sentence rest = "") noexcept {
     reference cause = detail::take_exception();
-    reference const made{PyObject_CallFunction(PyExc_BufferError, "s", text)};
+    reference const said{PyUnicode_FromFormat("%s%s", text, static_cast<char const*>(rest))};
+    reference const made{said ? PyObject_CallOneArg(PyExc_BufferError, said.get()) : nullptr};
     if (!made) return;
     PyException_SetCause(made.get(), cause.release());
     PyErr_SetObject(PyExc_BufferError, made.get());
@@ -139,9 +142,17 @@ class python_text {
     FERRY_COLD explicit python_text(error const& e) noexcept : text_{e.what()} {
         char const* from = e.error::what();
         if (from != text_) return;
+        if (std::strncmp(from, "ferry::", 7) == 0) from += 7;
+        text_ = from;
+        if constexpr (ferry::detail::has_sentences) write(e, from);
+    }
+
+    [[nodiscard]] char const* c_str() const noexcept { return text_; }
+
+   private:
+    void write(error const& e, char const* from) noexcept {
         text_ = own_;
         char const* const description = e.text();
-        if (std::strncmp(from, "ferry::", 7) == 0) from += 7;
         char *to = own_, *fix = nullptr;
         while (*from != '\0') {
             bool const is_rule = std::strncmp(from, " (R", 3) == 0 && from[3] >= '0' && from[3] <= '9';
@@ -159,13 +170,10 @@ class python_text {
         else *to = '\0';
     }
 
-    [[nodiscard]] char const* c_str() const noexcept { return text_; }
-
-   private:
     FERRY_HIDDEN static constexpr char host_fix[] =
         ": pass device='cpu', or copy the data to the CPU with the library that made it";
     char const* text_;
-    char own_[sizeof(message) + sizeof host_fix];
+    char own_[ferry::detail::has_sentences ? sizeof(inplace_text) + sizeof host_fix : 1];
 };
 
 /// Returns the exception class for an error code other than errc::copy_needed.

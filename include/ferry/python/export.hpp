@@ -70,7 +70,8 @@ class held_argument {
 /// Requires that a call has no positional arguments.
 inline void require_keywords(Py_ssize_t positional) {
     if (positional != 0)
-        raise(PyExc_TypeError, "__dlpack__() does not accept positional arguments: pass stream, max_version, dl_device and copy by name");
+        raise(PyExc_TypeError, "__dlpack__()",
+              " does not accept positional arguments: pass stream, max_version, dl_device and copy by name");
 }
 
 /// Converts the arguments of `__dlpack__`, of which at least one is present.
@@ -81,7 +82,7 @@ FERRY_NOINLINE inline void convert_present(export_arguments const& given, conver
     asked.req.max_version = version_from(given.max_version);
     if (given.dl_device != Py_None)
         asked.req.device =
-            device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
+            device_from_pair(given.dl_device, "dl_device", " must be None or a pair of integers (type, id)");
     asked.stream = stream_number(given.stream);
 }
 
@@ -134,8 +135,8 @@ FERRY_NOINLINE inline void convert_present(export_arguments const& given, conver
 [[nodiscard]] inline converted_arguments convert_arguments(export_arguments const& given) {
     converted_arguments asked;
     asked.req.max_version = version::legacy;
-    bool const has_arguments = given.stream != Py_None || given.max_version != Py_None || given.dl_device != Py_None ||
-                               given.copy != Py_None;
+    bool const has_arguments =
+        given.stream != Py_None || given.max_version != Py_None || given.dl_device != Py_None || given.copy != Py_None;
     if (has_arguments) detail::convert_present(given, asked);
     return asked;
 }

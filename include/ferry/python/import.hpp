@@ -144,9 +144,9 @@ FERRY_COLD void copy_by_producer(PyObject* x, published const& type, request con
             if (auto const* const table = find_exchange_api(x, type)) current = current_stream_of(*table, at);
     }
     if (!current) {
-        replace_error(
-            "from_dlpack: the producer does not share this memory, and the stream on which it would copy is "
-            "unknown: copy it with the producer's library, synchronise, and import the copy");
+        replace_error("from_dlpack",
+                      ": the producer does not share this memory, and the stream on which it would copy is "
+                      "unknown: copy it with the producer's library, synchronise, and import the copy");
         throw error_is_set{};
     }
     PyErr_Clear();
@@ -295,7 +295,7 @@ void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
 [[nodiscard]] inline request remaining(PyObject* x, request const& req, managed_tensor const& got) noexcept {
     return PyCapsule_CheckExact(x) != 0 ? req : ferry::detail::remaining(req, got);
 }
-inline constexpr char const* copied_text =
+inline constexpr ferry::detail::sentence copied_text =
     "copy=False was requested, but the producer made a copy (R54): request copy=None";
 
 /// Returns whether a tensor satisfies a request for a managed_tensor, so that no copy and no wait remains.

@@ -78,7 +78,7 @@ struct import_arguments {
 [[nodiscard]] inline import_arguments parse_import_arguments(PyObject* const* args, Py_ssize_t positional,
                                                              PyObject* keywords) {
     if (positional != 1)
-        raise(PyExc_TypeError, "from_dlpack() takes one positional argument and the keywords device and copy");
+        raise(PyExc_TypeError, "from_dlpack()", " takes one positional argument and the keywords device and copy");
     import_arguments given{args[0], {}};
     Py_ssize_t const count = keywords != nullptr ? tuple_size(keywords) : 0;
     for (Py_ssize_t i = 0; i < count; ++i) {

@@ -121,7 +121,7 @@ template <class Options>
         if (!library) continue;
         if (reference found = find_attribute(library.get(), "from_dlpack")) return found;
     }
-    message text{"the library of "};
+    inplace_text text{"the library of "};
     text << type_name{type}.text() << " has no from_dlpack: pass a module or class that has it";
     raise(PyExc_TypeError, text.c_str());
 }

@@ -30,7 +30,8 @@ namespace detail {
     if (raised != nullptr) *raised = take_exception();
     PyErr_Clear();
     return error{is_memory ? errc::out_of_memory : errc::foreign_exception, api,
-                 "the producer raised a Python exception: pass `raised` to receive it, or call from_python", where};
+                 message{"the producer raised a Python exception: pass `raised` to receive it, or call from_python"},
+                 where};
 }
 
 /// Returns the error for the current C++ exception, and removes the Python error. Must be called in a catch block.
@@ -44,12 +45,13 @@ namespace detail {
     } catch (error const& e) {
         return e;
     } catch (std::bad_alloc const&) {
-        return error{errc::out_of_memory, api, "an allocation failed: release some memory", where};
+        return error{errc::out_of_memory, api, message{"an allocation failed: release some memory"}, where};
     } catch (std::exception const& e) {
         return error{errc::foreign_exception, api, e.what(), where};
     } catch (...) {
         return error{errc::foreign_exception, api,
-                     "an exception that is not a std::exception: check what the functions of the call throw", where};
+                     message{"an exception that is not a std::exception: check what the functions of the call throw"},
+                     where};
     }
 }
 
@@ -79,7 +81,7 @@ template <class T, class BackEnd = host_back_end>
                                         flags assumed = flags::read_only) noexcept {
     constexpr auto api = "ferry::python::try_from_python";
     auto const where = detail::in_python;
-    if (!detail::is_main_interpreter()) return error{errc::argument, api, detail::in_sub_interpreter, where};
+    if (!detail::is_main_interpreter()) return error{errc::argument, api, message{detail::in_sub_interpreter}, where};
     try {
         detail::imported got{.assumed = assumed};
         if (PyCapsule_CheckExact(x) != 0) {
@@ -90,11 +92,12 @@ template <class T, class BackEnd = host_back_end>
         } else {
             detail::import_object<T>(x, req, b, got);
             if (!got.tensor)
-                return error{errc::argument, api,
-                             "the object has no __dlpack__ and is not a DLPack capsule: pass an array or a capsule",
-                             where};
+                return error{
+                    errc::argument, api,
+                    message{"the object has no __dlpack__ and is not a DLPack capsule: pass an array or a capsule"},
+                    where};
             if (detail::is_copied_despite(x, req, got.tensor))
-                return error{errc::copy_needed, api, detail::copied_text, where};
+                return error{errc::copy_needed, api, message{detail::copied_text}, where};
         }
         if constexpr (std::same_as<T, managed_tensor>)
             if (detail::is_final(req, got.tensor)) return std::move(got.tensor);

@@ -68,10 +68,10 @@ class stream_state {
         try {
             f(*this);
         } catch (std::bad_alloc const&) {
-            error_ = message{"out of memory"};
+            error_ = inplace_text{"out of memory"};
             return ENOMEM;
         } catch (std::exception const& e) {
-            error_ = message{e.what()};
+            error_ = inplace_text{e.what()};
             return EINVAL;
         }
         failed_ = false;
@@ -89,7 +89,7 @@ class stream_state {
     column type_;
     std::size_t next_ = 0;
     bool failed_ = false;
-    message error_{};
+    inplace_text error_{};
 };
 
 }  // namespace detail

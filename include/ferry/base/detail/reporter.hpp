@@ -33,16 +33,24 @@ class reporter {
     constexpr reporter(record& to) noexcept : api_{nullptr}, to_{&to} {}
 
     /// Reports an error. Returns false, or throws. A record keeps the first error.
-    [[nodiscard]] FERRY_COLD friend bool report(reporter r, errc code, char const* text) {
+#ifdef FERRY_TERSE_ERRORS
+    template <class Text>
+    [[nodiscard]] friend bool report(reporter r, errc code, Text const&) {
+        return report_text(r, code);
+    }
+#else
+    [[nodiscard]] friend bool report(reporter r, errc code, char const* text) { return report_text(r, code, text); }
+#endif
+    [[nodiscard]] FERRY_COLD friend bool report(reporter r, errc code, inplace_text const& text) {
+        return report_text(r, code, text.c_str());
+    }
+    [[nodiscard]] FERRY_COLD friend bool report_text(reporter r, errc code, char const* text = nullptr) {
 #if FERRY_HAS_EXCEPTIONS
         if (r.api_ != nullptr) throw error{code, r.api_, text, r.where_};
 #endif
         // The casts prevent a warning of nvcc 13.0 about an unused result.
         if (r.to_->outcome) static_cast<void>(r.to_->outcome = error{code, r.to_->api, text, r.to_->where});
         return false;
-    }
-    [[nodiscard]] FERRY_COLD friend bool report(reporter r, errc code, message const& text) {
-        return report(r, code, text.c_str());
     }
     /// Reports an error that an adapter or a back end returned. Returns false, or throws.
     [[nodiscard]] FERRY_COLD friend bool report(reporter r, error const& e) {

@@ -672,7 +672,7 @@ class compaction {
                             message{"its dictionaries have "} << std::uint64_t{values}
                                                               << " distinct values, too many for " << names[type]
                                                               << " indices",
-                            (message{": use "} << names[wider] << " indices").c_str()),
+                            message{": use "} << names[wider] << " indices"),
                  where_);
     }
 

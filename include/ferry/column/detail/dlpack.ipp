@@ -32,8 +32,7 @@ namespace FERRY_NAMESPACE::detail {
                                 ? "its items differ in length: export it by Arrow's interfaces"
                                 : "its items have no DLPack data type: export it by Arrow's interfaces";
     static_cast<void>(
-        report(r, errc::dtype,
-               message{"a column of format "} << c.name_of_format().c_str() << " cannot be a tensor: " << why));
+        report(r, errc::dtype, message{"a column of format "} << c.name_of_format() << " cannot be a tensor: " << why));
     return std::nullopt;
 }
 

@@ -10,7 +10,8 @@
 namespace FERRY_NAMESPACE::detail {
 
 /// Appends a text of any origin: `?` for each character that cannot be printed.
-constexpr void put_printable(message& out, std::string_view text) noexcept {
+template <class Text>
+constexpr void put_printable(Text& out, std::string_view text) noexcept {
     for (char const c : text) out << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
 }
 
@@ -26,11 +27,13 @@ class column_path {
         : above_{&above}, before_{mark_of(parent, i)}, name_{before_ == "." ? name : std::string_view{}} {}
     [[nodiscard]] constexpr column_path dictionary() const noexcept { return {*this, "<dictionary>"}; }
 
-    friend constexpr message& operator<<(message& out, column_path const& path) noexcept {
+    friend constexpr inplace_text& operator<<(inplace_text& out, column_path const& path) noexcept {
         path.write(out, path.length());
         return out;
     }
-    friend constexpr message& operator<<(message&& out, column_path const& path) noexcept { return out << path; }
+    friend constexpr inplace_text& operator<<(inplace_text&& out, column_path const& path) noexcept {
+        return out << path;
+    }
 
    private:
     constexpr column_path(column_path const& above, std::string_view mark) noexcept : above_{&above}, before_{mark} {}
@@ -51,7 +54,7 @@ class column_path {
         return own_length() + (above_ != nullptr ? above_->length() : 0);
     }
     /// Up to this node, whose end it returns. Of a path too long for a message the middle is left out.
-    constexpr std::size_t write(message& out, std::size_t whole) const noexcept {
+    constexpr std::size_t write(inplace_text& out, std::size_t whole) const noexcept {
         std::size_t const begin = above_ != nullptr ? above_->write(out, whole) : 0, end = begin + own_length();
         if (whole <= 2 * max_end || end <= max_end || whole - begin <= max_end) {
             put_printable(out, before_);
@@ -68,9 +71,10 @@ class column_path {
 };
 
 /// The text of an error of a node: its path, the cause and the fix.
-[[nodiscard]] FERRY_COLD constexpr message node_error(
-    column_path const& path, message const& cause, char const* fix = ": correct the column in its producer") noexcept {
-    return message{} << path << ": " << cause.c_str() << fix;
+[[nodiscard]] FERRY_COLD constexpr inplace_text node_error(
+    column_path const& path, message const& cause,
+    message const& fix = ": correct the column in its producer") noexcept {
+    return inplace_text{} << path << (message{": "} << cause << fix);
 }
 
 }  // namespace FERRY_NAMESPACE::detail

@@ -19,7 +19,7 @@ class structure_check {
     [[nodiscard]] bool run() const {
         if (!check_lengths() || !check_buffers() || !check_children()) return false;
         return !c_.has_dictionary() || is_integer(c_.type().id) ||
-               refuse(message{"the indices of a dictionary are integers, not "} << c_.name_of_format().c_str());
+               refuse(message{"the indices of a dictionary are integers, not "} << c_.name_of_format());
     }
 
    private:
@@ -41,8 +41,7 @@ class structure_check {
             return refuse(message{"its null count is "} << nulls << ", expected -1 to " << c_.node().length
                                                         << ", its length");
         if (nulls > 0 && (is_union(c_.type().id) || c_.type().id == type_id::run_end_encoded))
-            return refuse(message{"its null count is "} << nulls << ", and columns of type "
-                                                        << c_.name_of_format().c_str()
+            return refuse(message{"its null count is "} << nulls << ", and columns of type " << c_.name_of_format()
                                                         << " have no nulls of their own");
         return true;
     }
@@ -53,7 +52,7 @@ class structure_check {
         auto const expected = static_cast<std::size_t>(layout.buffer_count);
         if (layout.is_variadic ? buffers.size() < expected + 1 : buffers.size() != expected)
             return refuse(message{"it has "} << std::uint64_t{buffers.size()} << " buffers, and columns of type "
-                                             << c_.name_of_format().c_str() << " have "
+                                             << c_.name_of_format() << " have "
                                              << (layout.is_variadic ? "at least " : "")
                                              << std::uint64_t{expected + layout.is_variadic});
         for (std::size_t i = 0; i < expected; ++i)
@@ -89,7 +88,7 @@ class structure_check {
         int const expected = c_.layout().child_count;
         if (expected >= 0 && c_.child_count() != expected)
             return refuse(message{"it has "} << c_.child_count() << " children, and columns of type "
-                                             << c_.name_of_format().c_str() << " have " << expected);
+                                             << c_.name_of_format() << " have " << expected);
         auto const end = c_.offset() + c_.length();
         switch (c_.type().id) {
             case type_id::structure: return require_children(end);
@@ -121,8 +120,7 @@ class structure_check {
         auto const ends = child_of(c_, 0), values = child_of(c_, 1);
         auto const id = ends.type().id;
         if (id != type_id::int16 && id != type_id::int32 && id != type_id::int64)
-            return refuse_at(
-                0, message{"expected run ends of int16, int32 or int64, got "} << ends.name_of_format().c_str());
+            return refuse_at(0, message{"expected run ends of int16, int32 or int64, got "} << ends.name_of_format());
         if (ends.has_dictionary()) return refuse_at(0, message{"run ends are dictionary-encoded, expected integers"});
         if (ends.known_null_count() > 0) return refuse_at(0, message{"run ends have nulls, expected none"});
         if (ends.length() > values.length())
@@ -151,11 +149,11 @@ FERRY_INLINE bool check_same_type(column_view wanted, column_view c, column_path
     auto const refuse = [&](column_path const& its, message const& what) {
         return report(r, errc::argument,
                       message{"chunk "} << chunk << " is of another type: "
-                                        << node_error(its, what, ": pass chunks of one type, or convert them").c_str());
+                                        << node_error(its, what, ": pass chunks of one type, or convert them"));
     };
     if (c.type() != wanted.type())
-        return refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", expected "
-                                                      << wanted.name_of_format().c_str());
+        return refuse(path,
+                      message{"its format is "} << c.name_of_format() << ", expected " << wanted.name_of_format());
     if (c.child_count() != wanted.child_count())
         return refuse(path, message{"it has "} << c.child_count() << " children, expected " << wanted.child_count());
     bool const is_named = c.type().id == type_id::structure || is_union(c.type().id);

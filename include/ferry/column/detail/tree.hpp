@@ -43,11 +43,11 @@ struct column_size {
 [[nodiscard]] inline std::optional<column_type> parse_or_report(std::string_view format, column_path const& path,
                                                                 reporter r) {
     if (auto const type = parse_format(format)) return type;
-    message text;
-    text << path << ": the format `";
-    put_printable(text, format.substr(0, 40));
+    message cause{"the format `"};
+    put_printable(cause, format.substr(0, 40));
     static_cast<void>(
-        report(r, errc::bad_column, text << "` is not a type of Arrow: correct the format in the producer"));
+        report(r, errc::bad_column,
+               node_error(path, cause << "` is not a type of Arrow", ": correct the format in the producer")));
     return std::nullopt;
 }
 

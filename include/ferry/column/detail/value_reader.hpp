@@ -23,7 +23,7 @@ inline constexpr char const* values_api = "ferry::column::values";
 
 FERRY_COLD inline void report_item(reporter r, column_view c, std::int64_t i, char const* what) {
     message text{"item "};
-    text << i << " of a column of format " << c.name_of_format().c_str() << ": " << what
+    text << i << " of a column of format " << c.name_of_format() << ": " << what
          << ": validate the column with validation::full, which names the node and the cause";
     static_cast<void>(report(r, errc::bad_column, text));
 }

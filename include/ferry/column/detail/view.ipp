@@ -45,7 +45,7 @@ FERRY_INLINE void column_view::check_fields(detail::reporter r) const {
     if (type().id != type_id::structure && type().id != type_id::sparse_union)
         static_cast<void>(report(r, errc::argument,
                                  message{"expected a struct or sparse union, got a column of format "}
-                                     << name_of_format().c_str() << ": use child()"));
+                                     << name_of_format() << ": use child()"));
 }
 
 namespace detail {

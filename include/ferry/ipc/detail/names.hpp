@@ -42,7 +42,7 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 
 /// Returns the name of a segment.
 [[nodiscard]] inline std::string to_string(segment_name const& n) {
-    auto const text = message{n.kind == segment_kind::named ? "/ferry-" : "/ferry-memfd-"}
+    auto const text = inplace_text{n.kind == segment_kind::named ? "/ferry-" : "/ferry-memfd-"}
                       << n.uid << '-' << n.device << '-' << n.pid << '-' << n.id;
     return text.c_str();
 }
@@ -67,7 +67,9 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 }
 
 /// Path of a segment. Does not allocate, since names are removed when memory is short as well.
-[[nodiscard]] inline message path_of(char const* name) noexcept { return message{shared_memory_folder.data()} << name; }
+[[nodiscard]] inline inplace_text path_of(char const* name) noexcept {
+    return inplace_text{shared_memory_folder.data()} << name;
+}
 
 [[nodiscard]] inline bool is_anonymous(std::string_view name) noexcept {
     auto const parts = parse_segment_name(name);
@@ -103,7 +105,7 @@ inline std::size_t sweep(long& from) noexcept {
         if (entry == nullptr) break;
         std::string_view const file_name{entry->d_name};
         if (!file_name.starts_with("ferry-")) continue;
-        auto const n = parse_segment_name((message{"/"} << entry->d_name).c_str());
+        auto const n = parse_segment_name((inplace_text{"/"} << entry->d_name).c_str());
         if (!n || n->uid != ::geteuid() || n->kind != segment_kind::named) continue;
         struct stat facts = {};
         work -= its_owner;

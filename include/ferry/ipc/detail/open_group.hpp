@@ -141,7 +141,7 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
 /// exporter put its memory in the place of another's.
 [[nodiscard]] inline std::string key_of(attach_call const& call, memory_group group, segment_name const& name) {
     auto const& first = call.from.memories[group[0]];
-    message text{first.name.c_str()};
+    inplace_text text{first.name.c_str()};
     text << (call.is_read_only ? 'r' : 'w');
     if (auto const& d = call.how.device) text << int{static_cast<int>(d->type)} << ':' << d->id;
     if (name.kind == segment_kind::anonymous) {

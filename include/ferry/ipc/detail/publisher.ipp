@@ -117,7 +117,7 @@ struct publisher::state {
         if (has_name) names.announce(api);
     }
     void link(int file) const {
-        message const self = message{"/proc/self/fd/"} << file;
+        inplace_text const self = inplace_text{"/proc/self/fd/"} << file;
         std::string const passing = ".new!" + name;
         ::unlinkat(directory.get(), passing.c_str(), 0);  // of a killed process: only the owner of the name makes it
         if (::linkat(AT_FDCWD, self.c_str(), directory.get(), passing.c_str(), AT_SYMLINK_FOLLOW) == 0 &&

@@ -219,8 +219,8 @@ class segment {
         auto const byte = share_byte(parts.id);
         if (!lock(locks(), F_RDLCK, byte)) return false;  // before the name appears: see sweep
         if (parts.kind == segment_kind::anonymous) return true;
-        message const self = message{"/proc/self/fd/"} << file_.get();
-        message const path = path_of(name.c_str());
+        inplace_text const self = inplace_text{"/proc/self/fd/"} << file_.get();
+        inplace_text const path = path_of(name.c_str());
         if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
         int const number = errno;
         lock(locks(), F_UNLCK, byte);

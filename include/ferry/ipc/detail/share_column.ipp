@@ -127,7 +127,7 @@ class column_sharing {
         if (used.bytes < 0) read_end();
         if (used.bytes == 0) return;
         missing_.push_back({{used.begin, used.bytes, 0}, place, &out});
-        share_.copied.buffers.emplace_back((message{} << path << ": " << ferry::name(kind)).c_str());
+        share_.copied.buffers.emplace_back((inplace_text{} << path << ": " << ferry::name(kind)).c_str());
     }
 
     /// Copies each byte once, into one allocation for each device. Finished on return.

@@ -49,8 +49,8 @@ namespace FERRY_NAMESPACE::python::detail {
     for (; *digit >= '0' && *digit <= '9' && bytes < 1000; ++digit) bytes = 10 * bytes + (*digit - '0');
     bool const readable = (order == '<' || order == '>' || order == '|' || order == '=') && bytes > 0 && *digit == '\0';
     if (!readable)
-        raise(PyExc_ValueError,
-              "__cuda_array_interface__: typestr is malformed: expected byte order, kind and size, such as '<f4'");
+        raise(PyExc_ValueError, "__cuda_array_interface__",
+              ": typestr is malformed: expected byte order, kind and size, such as '<f4'");
     constexpr std::pair<char, type_code> letters[] = {{'b', type_code::bool_},
                                                       {'i', type_code::int_},
                                                       {'u', type_code::uint},
@@ -61,8 +61,8 @@ namespace FERRY_NAMESPACE::python::detail {
         data_type const type{code, static_cast<std::uint8_t>(8 * bytes)};
         if (!is_valid(type)) break;
         if (order == '>' && bytes > 1)
-            raise(PyExc_BufferError,
-                  "__cuda_array_interface__: expected little-endian elements, got big-endian ones: convert the "
+            raise(PyExc_BufferError, "__cuda_array_interface__",
+                  ": expected little-endian elements, got big-endian ones: convert the "
                   "array to the native byte order");
         return type;
     }
@@ -90,16 +90,19 @@ namespace FERRY_NAMESPACE::python::detail {
     return value != Py_None ? std::move(found) : reference{};
 }
 
-/// Returns the integers of a tuple or list. `error_text` is the text of the ValueError for other objects.
-[[nodiscard]] inline std::vector<std::int64_t> integers_from(PyObject* sequence, char const* error_text) {
-    if (PyTuple_Check(sequence) == 0 && PyList_Check(sequence) == 0) raise(PyExc_ValueError, error_text);
+/// Returns the integers of a tuple or list. `error_text` is the text of the ValueError for other
+/// objects, after the name of the attribute.
+[[nodiscard]] inline std::vector<std::int64_t> integers_from(PyObject* sequence, ferry::detail::sentence error_text) {
+    if (PyTuple_Check(sequence) == 0 && PyList_Check(sequence) == 0)
+        raise(PyExc_ValueError, "__cuda_array_interface__", error_text);
     reference const copy{PySequence_Tuple(sequence)};  // reading an integer may run Python code that changes a list
     if (!copy) throw error_is_set{};
     PyObject* const tuple = copy.get();
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(tuple_size(tuple)));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         long long n = 0;
-        if (!to_integer(tuple_item(tuple, static_cast<Py_ssize_t>(i)), n)) raise(PyExc_ValueError, error_text);
+        if (!to_integer(tuple_item(tuple, static_cast<Py_ssize_t>(i)), n))
+            raise(PyExc_ValueError, "__cuda_array_interface__", error_text);
         numbers[i] = n;
     }
     return numbers;
@@ -113,8 +116,8 @@ namespace FERRY_NAMESPACE::python::detail {
     if (!stream) return version >= 3 ? already_ready : stream_token::cuda_legacy_default();
     long long number = 0;
     if (PyBool_Check(stream.get()) != 0 || !to_integer(stream.get(), number) || number <= 0)
-        raise(PyExc_ValueError,
-              "__cuda_array_interface__: stream is not a valid handle: expected None, 1, 2 or a cudaStream_t");
+        raise(PyExc_ValueError, "__cuda_array_interface__",
+              ": stream is not a valid handle: expected None, 1, 2 or a cudaStream_t");
     return stream_token::from_cuda_handle(static_cast<std::uintptr_t>(number));
 }
 
@@ -166,10 +169,10 @@ struct array_interface {
     require_main_interpreter();
     reference const dict = find_attribute(x, "__cuda_array_interface__");
     if (!dict) return {};
-    if (PyDict_Check(dict.get()) == 0) raise(PyExc_ValueError, "__cuda_array_interface__ is not a dict");
+    if (PyDict_Check(dict.get()) == 0) raise(PyExc_ValueError, "__cuda_array_interface__", " is not a dict");
     long long version = 0, address = 0;
     if (reference const v = entry(dict.get(), "version"); v && !to_integer(v.get(), version))
-        raise(PyExc_ValueError, "__cuda_array_interface__: version is not an integer");
+        raise(PyExc_ValueError, "__cuda_array_interface__", ": version is not an integer");
     reference const typestr = entry(dict.get(), "typestr");
     char const* const text =
         typestr && PyUnicode_Check(typestr.get()) != 0 ? PyUnicode_AsUTF8AndSize(typestr.get(), nullptr) : "";
@@ -178,25 +181,25 @@ struct array_interface {
     bool const are_bits = allow_bits && (std::strcmp(text, "<t1") == 0 || std::strcmp(text, "|t1") == 0);
     out.type = are_bits ? data_type{type_code::uint, 1} : type_from_text(text);
     reference const extents = entry(dict.get(), "shape");
-    if (!extents) raise(PyExc_ValueError, "__cuda_array_interface__: shape is missing: expected a tuple of integers");
-    out.shape = integers_from(extents.get(), "__cuda_array_interface__: shape is not a tuple of integers");
+    if (!extents)
+        raise(PyExc_ValueError, "__cuda_array_interface__", ": shape is missing: expected a tuple of integers");
+    out.shape = integers_from(extents.get(), ": shape is not a tuple of integers");
     if (reference const steps = entry(dict.get(), "strides")) {
-        out.strides = integers_from(
-            steps.get(),
-            "__cuda_array_interface__: strides are not a tuple of integers: expected a stride for each dimension, or "
-            "None");
+        out.strides = integers_from(steps.get(),
+                                    ": strides are not a tuple of integers: expected a stride for each dimension, or "
+                                    "None");
         if (out.strides.size() != out.shape.size())
-            raise(PyExc_ValueError,
-                  "__cuda_array_interface__: shape and strides differ in length: expected a stride for each dimension, "
+            raise(PyExc_ValueError, "__cuda_array_interface__",
+                  ": shape and strides differ in length: expected a stride for each dimension, "
                   "or None");
         if (are_bits)
-            raise(PyExc_BufferError,
-                  "__cuda_array_interface__: a mask of bits has strides: expected None for compact bits");
+            raise(PyExc_BufferError, "__cuda_array_interface__",
+                  ": a mask of bits has strides: expected None for compact bits");
         std::int64_t const bytes = bits_per_element(out.type) / 8;
         for (auto& step : out.strides) {
             if (step % bytes != 0)
-                raise(PyExc_BufferError,
-                      "__cuda_array_interface__: a stride is not a multiple of the element size: copy the array");
+                raise(PyExc_BufferError, "__cuda_array_interface__",
+                      ": a stride is not a multiple of the element size: copy the array");
             step /= bytes;
         }
     }
@@ -207,7 +210,7 @@ struct array_interface {
     if (pointer) address = static_cast<long long>(PyLong_AsUnsignedLongLongMask(pointer.get()));
     if (!pointer || read_only < 0 || PyErr_Occurred() != nullptr) {
         PyErr_Clear();
-        raise(PyExc_ValueError, "__cuda_array_interface__: data is not a pair (pointer, read-only)");
+        raise(PyExc_ValueError, "__cuda_array_interface__", ": data is not a pair (pointer, read-only)");
     }
     out.first = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
     out.read_only = read_only != 0;
@@ -226,9 +229,9 @@ template <class T>
     tensor_view const& v = view_of(array);
     char const letter = letter_of(v.dtype());
     if (v.device().type != device_type::cuda && v.device().type != device_type::cuda_managed)
-        raise(PyExc_AttributeError, "__cuda_array_interface__: the data is not on a CUDA device: use __dlpack__");
+        raise(PyExc_AttributeError, "__cuda_array_interface__", ": the data is not on a CUDA device: use __dlpack__");
     if (letter == 0)
-        raise(PyExc_AttributeError, "__cuda_array_interface__: typestr cannot name the data type: use __dlpack__");
+        raise(PyExc_AttributeError, "__cuda_array_interface__", ": typestr cannot name the data type: use __dlpack__");
     int const bytes = v.dtype().bits / 8;
     char typestr[8];
     std::snprintf(typestr, sizeof typestr, "%c%c%d", bytes == 1 ? '|' : '<', letter, bytes);

@@ -67,8 +67,9 @@ template <class DeviceOf>
         return from_tensors(tensor_of(x, *array), {}, b, on, where);
     }
     auto mask = read_array_interface(array->mask.get(), true);
-    if (!mask) raise(PyExc_ValueError, "__cuda_array_interface__: the mask has no __cuda_array_interface__");
-    if (mask->mask) raise(PyExc_BufferError, "__cuda_array_interface__: the mask has a mask: combine the two masks");
+    if (!mask) raise(PyExc_ValueError, "__cuda_array_interface__", ": the mask has no __cuda_array_interface__");
+    if (mask->mask)
+        raise(PyExc_BufferError, "__cuda_array_interface__", ": the mask has a mask: combine the two masks");
     device const mask_device = device_of_array(*mask, dev);
     if (array->shape.size() == 1 && mask->shape != array->shape)
         ferry::detail::fail(
@@ -84,15 +85,15 @@ template <class DeviceOf>
     bool const are_bits = mask->type.bits == 1;
     if (mask->type == dtype_of<std::int8_t>) mask->type = dtype_of<std::uint8_t>;  // a flag is any value other than 0
     if (!are_bits && mask->type != dtype_of<bool> && mask->type != dtype_of<std::uint8_t>)
-        raise(PyExc_BufferError,
-              "__cuda_array_interface__: the mask has an unsupported type: expected bits ('<t1'), bools ('|b1') or "
+        raise(PyExc_BufferError, "__cuda_array_interface__",
+              ": the mask has an unsupported type: expected bits ('<t1'), bools ('|b1') or "
               "bytes ('|u1'): pass mask != 0");
     order_or_wait(array->ready.on_device(dev), on, b, {api, where});
     order_or_wait(mask->ready.on_device(dev), on, b, {api, where});
     if (!are_bits) return from_tensors(tensor_of(x, *array), tensor_of(array->mask.get(), *mask), b, on, where);
     if (array->type.code == type_code::bool_)
-        raise(PyExc_BufferError,
-              "__cuda_array_interface__: the mask of an array of bools consists of bits ('<t1'): expected bools "
+        raise(PyExc_BufferError, "__cuda_array_interface__",
+              ": the mask of an array of bools consists of bits ('<t1'): expected bools "
               "('|b1') or bytes ('|u1'): unpack the mask");
     auto const format = ferry::detail::format_of(array->type);
     if (array->shape.size() != 1 || format.empty())
@@ -148,16 +149,16 @@ template <class DeviceOf>
                                                            {'g', dtype_of<double>}})
         if (c.format().size() == 1 && c.format()[0] == format) type = known;
     if (!type || c.has_dictionary())
-        raise(PyExc_AttributeError,
-              "__cuda_array_interface__: expected a column of numbers without a dictionary: convert the column");
+        raise(PyExc_AttributeError, "__cuda_array_interface__",
+              ": expected a column of numbers without a dictionary: convert the column");
     int const bytes = type->bits / 8;
     char typestr[8];
     std::snprintf(typestr, sizeof typestr, "%c%c%d", bytes == 1 ? '|' : '<', letter_of(*type), bytes);
     reference mask;
     if (!c.is_without_nulls()) {
         if (c.offset() % 8 != 0)
-            raise(PyExc_AttributeError,
-                  "__cuda_array_interface__: the validity of this slice begins within a byte: expected an offset that "
+            raise(PyExc_AttributeError, "__cuda_array_interface__",
+                  ": the validity of this slice begins within a byte: expected an offset that "
                   "is a multiple of 8: compact the column");
         reference const bits{interface_dict(
             c.length(), "<t1", static_cast<char const*>(c.buffers()[0].data) + c.offset() / 8, ready, nullptr)};

@@ -64,12 +64,12 @@ struct FERRY_HIDDEN tensor_object {
         return tuple.release();
     }
     static PyObject* dtype(PyObject* self, void*) noexcept {
-        return PyUnicode_FromString((message{} << view(self).dtype()).c_str());
+        return PyUnicode_FromString((inplace_text{} << view(self).dtype()).c_str());
     }
     static PyObject* readonly(PyObject* self, void*) noexcept { return PyBool_FromLong(!view(self).is_writable()); }
     static PyObject* repr(PyObject* self) noexcept {
         auto const& v = view(self);
-        message out{"<ferry.Tensor "};
+        inplace_text out{"<ferry.Tensor "};
         out << v.dtype() << " (";
         for (int i = 0; i < v.rank(); ++i) out << (i != 0 ? ", " : "") << v.extent(i);
         out << (v.rank() == 1 ? ",) on " : ") on ") << name(v.device().type) << ":" << v.device().id;

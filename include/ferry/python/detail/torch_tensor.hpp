@@ -53,24 +53,26 @@ namespace FERRY_NAMESPACE::python::detail {
 /// its gradient is not checked.
 inline void require_plain(PyObject* x, published const& type) {
     if (!type.overrides_torch && is_true(torch_property(x, type, names().requires_grad)))
-        raise(PyExc_BufferError, "from_dlpack: the tensor requires a gradient, which DLPack cannot represent: import "
-                                 "x.detach()");
+        raise(PyExc_BufferError, "from_dlpack",
+              ": the tensor requires a gradient, which DLPack cannot represent: import "
+              "x.detach()");
     if (is_true(call_torch(x, type, names().is_neg)))
-        raise(PyExc_BufferError, "from_dlpack: the tensor has its negative bit set, and its memory holds the negated "
-                                 "values: import x.resolve_neg()");
+        raise(PyExc_BufferError, "from_dlpack",
+              ": the tensor has its negative bit set, and its memory holds the negated "
+              "values: import x.resolve_neg()");
 }
 
-inline constexpr char const* conjugated =
-    "from_dlpack: the tensor has its conjugate bit set, and its memory holds the conjugated numbers: import "
+inline constexpr ferry::detail::sentence conjugated =
+    ": the tensor has its conjugate bit set, and its memory holds the conjugated numbers: import "
     "x.resolve_conj()";
 
-inline constexpr char const* without_memory =
-    "from_dlpack: the tensor has elements and no memory: its storage was resized to 0, or it is a FakeTensor, a "
+inline constexpr ferry::detail::sentence without_memory =
+    ": the tensor has elements and no memory: its storage was resized to 0, or it is a FakeTensor, a "
     "wrapper, a functional tensor or a ZeroTensor: import a tensor with memory";
 
 /// Rejects a complex tensor whose memory holds the conjugated values, which the exchange table exports.
 inline void require_unconjugated(PyObject* x, published const& type) {
-    if (is_true(call_torch(x, type, names().is_conj))) raise(PyExc_BufferError, conjugated);
+    if (is_true(call_torch(x, type, names().is_conj))) raise(PyExc_BufferError, "from_dlpack", conjugated);
 }
 
 /// Converts the result of a method that returns an integer.
@@ -91,13 +93,14 @@ FERRY_COLD inline void require_storage(PyObject* x, published const& type, tenso
     reference const storage{call_torch(x, type, names().untyped_storage)};
     if (!storage) throw error_is_set{};
     auto const begin = to_address(call_method_of(storage.get(), names().data_ptr));  // an exception without memory
-    if (begin == 0) raise(PyExc_BufferError, without_memory);
+    if (begin == 0) raise(PyExc_BufferError, "from_dlpack", without_memory);
     auto const size = to_address(call_method_of(storage.get(), names().nbytes)), offset = address - begin;
     ferry::detail::byte_reach reach;
     static_cast<void>(ferry::detail::check_reach(v, reach, {"from_dlpack", in_python}));
     if (offset >= size || reach.below > offset || reach.above > size - offset)
-        raise(PyExc_BufferError, "from_dlpack: elements of the tensor are beyond the end of its storage, which was "
-                                 "resized: import a tensor whose storage has all elements");
+        raise(PyExc_BufferError, "from_dlpack",
+              ": elements of the tensor are beyond the end of its storage, which was "
+              "resized: import a tensor whose storage has all elements");
 }
 
 /// Rejects a tensor with elements outside of the memory of its storage (R23, R26, R32): the storage was shrunk, or it
@@ -119,23 +122,27 @@ inline void require_memory(PyObject* x, published const& type, tensor_view const
 /// class and text of that error depend on the function that was called. Keeps other errors.
 FERRY_COLD inline void explain_refusal(PyObject* x, published const& type) {
     if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return;
-    char const* why = nullptr;
+    bool is_known = true;
+    ferry::detail::sentence why = nullptr;
     try {
         kept_error const first;
         reference const layout{call_python([&] { return PyObject_GetAttrString(x, "layout"); })};
         reference const name{layout ? call_python([&] { return PyObject_Str(layout.get()); }) : nullptr};
         if (!name) throw error_is_set{};
         if (PyUnicode_CompareWithASCIIString(name.get(), "torch.strided") != 0)
-            why = "from_dlpack: the tensor is sparse or opaque, and has no strided memory: import x.to_dense()";
+            why = ": the tensor is sparse or opaque, and has no strided memory: import x.to_dense()";
         else if (is_true(call_torch(x, type, names().is_conj))) why = conjugated;
         else if (is_true(torch_property(x, type, names().is_meta)))
-            why = "from_dlpack: the tensor is on the meta device, and has no memory: import a tensor with memory";
+            why = ": the tensor is on the meta device, and has no memory: import a tensor with memory";
         else if (is_true(torch_property(x, type, names().is_quantized)))
-            why = "from_dlpack: the tensor has a quantized type, which DLPack does not define: import x.dequantize() "
-                  "or x.int_repr()";
-    } catch (error_is_set const&) {  // the error of PyTorch stays
+            why =
+                ": the tensor has a quantized type, which DLPack does not define: import x.dequantize() "
+                "or x.int_repr()";
+        else is_known = false;
+    } catch (error_is_set const&) {
+        is_known = false;  // the error of PyTorch stays
     }
-    if (why != nullptr) replace_error(why);
+    if (is_known) replace_error("from_dlpack", why);
 }
 
 }  // namespace FERRY_NAMESPACE::python::detail

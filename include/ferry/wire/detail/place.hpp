@@ -24,7 +24,7 @@ struct place {
 
 /// Appends a pointer that `below` more steps follow, and returns its number of steps. Omits the end of long keys and
 /// the middle of deep pointers, so that the rest of the message fits.
-constexpr int append(message& out, place const& p, int below) noexcept {
+constexpr int append(inplace_text& out, place const& p, int below) noexcept {
     if (p.parent == nullptr) return 0;
     int const above = append(out, *p.parent, below + 1);
     if (above >= 4 && below >= 6 && above + below >= 12) {
@@ -39,7 +39,7 @@ constexpr int append(message& out, place const& p, int below) noexcept {
 }
 
 /// Appends "/memories/0/length", for example, or "the document" for the root.
-constexpr message& operator<<(message& out, place const& p) noexcept {
+constexpr inplace_text& operator<<(inplace_text& out, place const& p) noexcept {
     return append(out, p, 0) == 0 ? out << "the document" : out;
 }
 
@@ -51,18 +51,26 @@ class caller : public ferry::detail::reporter {
     /// Reports errc::bad_descriptor: returns false, or throws. Only the first error of a call is reported.
     template <class... Parts>
     FERRY_COLD bool refuse(Parts const&... parts) const {
+        return report(*this, errc::bad_descriptor, text_of(parts...));
+    }
+    /// The same for a field with an invalid value.
+    template <class... Parts>
+    FERRY_COLD bool refuse(place const& field, Parts const&... parts) const {
+        inplace_text text;
+        text << field << text_of(parts..., ": correct the program that wrote the descriptor");
+        return report(*this, errc::bad_descriptor, text);
+    }
+
+   private:
+    template <class... Parts>
+    [[nodiscard]] static message text_of(Parts const&... parts) noexcept {
         message text;
         auto const put = [&](auto const& part) {
             if constexpr (std::unsigned_integral<std::remove_cvref_t<decltype(part)>>) text << std::uint64_t{part};
             else text << part;
         };
         (put(parts), ...);
-        return report(*this, errc::bad_descriptor, text);
-    }
-    /// The same for a field with an invalid value.
-    template <class... Parts>
-    FERRY_COLD bool refuse(place const& field, Parts const&... parts) const {
-        return refuse("", field, parts..., ": correct the program that wrote the descriptor");
+        return text;
     }
 };
 
