@@ -3,9 +3,7 @@
 
 #include <ferry/ipc/handle_ref.hpp>
 #include <ferry/ipc/options.hpp>
-#include <ferry/space/back_end.hpp>
 #include <ferry/tensor/managed.hpp>
-#include <ferry/wire/descriptor.hpp>
 
 #include <source_location>
 

@@ -3,11 +3,6 @@
 
 #include <ferry/column/column.hpp>
 #include <ferry/ipc/attach.hpp>
-#include <ferry/ipc/options.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/wire/descriptor.hpp>
-
-#include <source_location>
 
 namespace FERRY_NAMESPACE::ipc {
 /// Attaches a column that another process of this user shares, without a copy.

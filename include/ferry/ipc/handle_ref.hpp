@@ -2,18 +2,11 @@
 #pragma once
 
 #include <ferry/base/detail/requires_exceptions.hpp>
-#include <ferry/base/device.hpp>
-#include <ferry/base/stream_token.hpp>
 #include <ferry/ipc/handles.hpp>
-#include <ferry/ipc/range.hpp>
-#include <ferry/space/back_end.hpp>
 #include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/detail/any_owner.hpp>
 #include <ferry/space/detail/operations.hpp>
-#include <ferry/wire/descriptor.hpp>
 
-#include <concepts>
-#include <cstddef>
 #include <memory>  // see detail/region.hpp
 #include <type_traits>
 #include <utility>

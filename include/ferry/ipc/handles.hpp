@@ -1,16 +1,13 @@
 // ferry: the interface of back ends that share device memory by handles.
 #pragma once
 
-#include <ferry/base/device.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/wire/descriptor.hpp>
 
-#include <array>
 #include <concepts>
-#include <cstddef>
 #include <optional>
 
 namespace FERRY_NAMESPACE::ipc {

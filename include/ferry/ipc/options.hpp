@@ -1,17 +1,12 @@
 // ferry: options of sessions, share, attach and topics, and what a session counts and a share copied.
 #pragma once
 
-#include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/wire/descriptor.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
-#include <string>  // paths of buffers are made
-#include <vector>  // as above
 
 namespace FERRY_NAMESPACE::ipc {
 

@@ -1,19 +1,10 @@
 // ferry: publisher, which publishes frames in shared memory under a name.
 #pragma once
 
-#include <ferry/base/stream_token.hpp>
-#include <ferry/ipc/options.hpp>
 #include <ferry/ipc/shared.hpp>
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
-#include <memory>  // the state is owned
-#include <optional>
 #include <string_view>
-#include <utility>
-#include <vector>  // slots
 
 namespace FERRY_NAMESPACE::ipc {
 

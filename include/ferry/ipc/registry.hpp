@@ -1,26 +1,10 @@
 // ferry: registry, which publishes tensors and columns under names, bounded in bytes.
 #pragma once
 
-#include <ferry/fwd.hpp>
-#include <ferry/ipc/handle_ref.hpp>
-#include <ferry/ipc/options.hpp>
-#include <ferry/ipc/share.hpp>
 #include <ferry/ipc/share_column.hpp>
-#include <ferry/ipc/shared.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/tensor/managed.hpp>
 
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <memory>  // the state is owned
-#include <optional>
-#include <string>  // lists of names
 #include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>  // lists of names
 
 namespace FERRY_NAMESPACE::ipc {
 

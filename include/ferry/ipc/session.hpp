@@ -5,7 +5,6 @@
 #include <ferry/ipc/options.hpp>
 
 #include <chrono>
-#include <cstddef>
 #include <memory>  // tensors outlive the session that attached them
 
 namespace FERRY_NAMESPACE::ipc {

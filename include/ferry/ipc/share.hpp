@@ -3,22 +3,10 @@
 
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
-#include <ferry/exchange/request.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/fwd.hpp>
 #include <ferry/ipc/handle_ref.hpp>
-#include <ferry/ipc/options.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/ipc/shared.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/tensor/managed.hpp>
-#include <ferry/wire/descriptor.hpp>
-
-#include <concepts>
-#include <memory>  // tensors of the exporter keep the memory as well
-#include <source_location>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE::ipc {
 

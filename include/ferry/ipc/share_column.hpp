@@ -3,11 +3,6 @@
 
 #include <ferry/column/column.hpp>
 #include <ferry/ipc/share.hpp>
-#include <ferry/ipc/shared.hpp>
-#include <ferry/space/back_end.hpp>
-
-#include <concepts>
-#include <source_location>
 
 namespace FERRY_NAMESPACE::ipc {
 namespace detail {
@@ -50,8 +45,7 @@ template <class Column>
 
 template <class Column, class BackEnd>
     requires(std::same_as<Column, column> && back_end<std::remove_reference_t<BackEnd>>)
-[[nodiscard]] shared share(Column const& c, BackEnd&& b,
-                           std::source_location where = std::source_location::current()) {
+[[nodiscard]] shared share(Column const& c, BackEnd&& b, std::source_location where = std::source_location::current()) {
     return ipc::share(c, share_options{}, b, where);
 }
 

@@ -1,19 +1,15 @@
 // ferry: shared, the exporter's handle of a share.
 #pragma once
 
-#include <ferry/base/stream_token.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/view.hpp>
-#include <ferry/wire/descriptor.hpp>
 
 #include <chrono>
-#include <cstdint>
 #include <memory>  // tensors of the exporter keep the memory as well
 #include <source_location>
 #include <utility>
-#include <vector>  // a column may have several files
 
 namespace FERRY_NAMESPACE::ipc {
 

@@ -1,12 +1,9 @@
 // ferry: shared_space, a memory space whose allocations can be shared without a copy.
 #pragma once
 
-#include <ferry/base/device.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/space/memory_space.hpp>
 
-#include <cstddef>
-#include <memory>  // see region.hpp
 #include <source_location>
 
 namespace FERRY_NAMESPACE::ipc {

@@ -5,16 +5,10 @@
 #include <ferry/ipc/handle_ref.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/ipc/unique_fd.hpp>
-#include <ferry/space/back_end.hpp>
 #include <ferry/tensor/managed.hpp>
 
 #include <chrono>
-#include <cstdint>
-#include <memory>  // the state is owned
-#include <optional>
-#include <string>  // names of topics
 #include <string_view>
-#include <vector>  // files, and names of topics
 
 namespace FERRY_NAMESPACE::ipc {
 

@@ -6,10 +6,8 @@
 
 #include <ferry/base/result.hpp>
 
-#include <cstddef>
 #include <source_location>
 #include <span>
-#include <vector>  // the result
 
 namespace FERRY_NAMESPACE::wire {
 

@@ -6,9 +6,7 @@
 
 #include <ferry/base/result.hpp>
 
-#include <cstddef>
 #include <source_location>
-#include <vector>  // of the descriptor
 
 namespace FERRY_NAMESPACE::wire {
 

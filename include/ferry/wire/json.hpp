@@ -6,7 +6,6 @@
 #include <ferry/base/result.hpp>
 
 #include <source_location>
-#include <string>  // the result
 
 namespace FERRY_NAMESPACE::wire {
 

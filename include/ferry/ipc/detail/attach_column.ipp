@@ -3,24 +3,14 @@
 
 #include <ferry/ipc/attach_column.hpp>
 
-#include <ferry/base/error.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/column/type.hpp>
 #include <ferry/ipc/detail/column_nodes.hpp>
 #include <ferry/ipc/detail/open_group.hpp>
-#include <ferry/ipc/range.hpp>
-#include <ferry/ipc/session.hpp>
 #include <ferry/wire/check.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>  // a column shares its owner
 #include <numeric>
-#include <utility>
-#include <variant>
-#include <vector>  // a column may have several memories
 
 namespace FERRY_NAMESPACE::ipc {
 namespace detail {

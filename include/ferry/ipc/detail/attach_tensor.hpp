@@ -1,17 +1,9 @@
 // ferry: attaches a tensor, and again without a look at its descriptor.
 #pragma once
 
-#include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/open_group.hpp>
-#include <ferry/ipc/range.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/wire/check.hpp>
-
-#include <cstdint>
-#include <memory>  // see region.hpp
-#include <source_location>
-#include <utility>
-#include <variant>
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ferry/base/detail/requires_exceptions.hpp>
-#include <ferry/base/device.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/tree.hpp>
 #include <ferry/column/view.hpp>
@@ -10,8 +9,6 @@
 #include <ferry/wire/descriptor.hpp>
 #include <ferry/wire/detail/place.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>  // a column shares its owner
 #include <optional>
 #include <source_location>
@@ -19,7 +16,6 @@
 #include <string_view>
 #include <map>
 #include <utility>
-#include <vector>  // as many as data buffers
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

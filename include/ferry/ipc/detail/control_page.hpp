@@ -5,12 +5,7 @@
 #include <ferry/ipc/detail/system.hpp>
 #include <ferry/ipc/handles.hpp>
 
-#include <array>
 #include <atomic>  // the page is shared by processes
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <optional>
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

@@ -1,24 +1,12 @@
 // ferry: mappings of memory of other processes, and the number of their users.
 #pragma once
 
-#include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/region.hpp>
 #include <ferry/ipc/handle_ref.hpp>
 
-#include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
-#include <functional>  // std::less orders any pointers
 #include <list>
-#include <memory>  // see region.hpp
-#include <mutex>   // see region.hpp
-#include <optional>
 #include <source_location>
-#include <string>  // see region.hpp
-#include <map>
-#include <utility>
-#include <vector>  // several memories may have one name
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

@@ -9,13 +9,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <unistd.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>  // names are owned
-#include <string_view>
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

@@ -1,27 +1,11 @@
 // ferry: a share that is being made: memory of ranges of bytes is found, exported by a handle, or made for a copy.
 #pragma once
 
-#include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
-#include <ferry/ipc/handle_ref.hpp>
-#include <ferry/ipc/options.hpp>
-#include <ferry/ipc/range.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/wire/check.hpp>
-#include <ferry/wire/descriptor.hpp>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <functional>  // std::less orders any pointers
 #include <iterator>
-#include <map>     // see region.hpp
-#include <memory>  // see region.hpp
-#include <source_location>
-#include <utility>
-#include <variant>
-#include <vector>  // of a descriptor
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

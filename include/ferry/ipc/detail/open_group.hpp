@@ -2,27 +2,8 @@
 #pragma once
 
 #include <ferry/base/detail/check_stream.hpp>
-#include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
-#include <ferry/ipc/handle_ref.hpp>
-#include <ferry/ipc/options.hpp>
-#include <ferry/ipc/range.hpp>
 #include <ferry/ipc/session.hpp>
-#include <ferry/wire/descriptor.hpp>
-
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <memory>  // see region.hpp
-#include <optional>
-#include <source_location>
-#include <span>
-#include <string>  // see region.hpp
-#include <utility>
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

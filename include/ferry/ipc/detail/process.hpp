@@ -2,20 +2,14 @@
 #pragma once
 
 #include <ferry/ipc/detail/system.hpp>
-#include <ferry/wire/descriptor.hpp>
 #include <ferry/wire/detail/hex.hpp>
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <atomic>  // a word that the kernel clears
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <new>
 
 namespace FERRY_NAMESPACE::ipc::detail {

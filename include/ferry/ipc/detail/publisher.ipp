@@ -3,14 +3,8 @@
 
 #include <ferry/ipc/publisher.hpp>
 
-#include <ferry/ipc/detail/names.hpp>
 #include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/topic_file.hpp>
-
-#include <algorithm>
-#include <cstring>
-#include <string>  // the name is owned
-#include <thread>
 
 namespace FERRY_NAMESPACE::ipc {
 

@@ -3,16 +3,10 @@
 
 #include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/segment.hpp>
-#include <ferry/ipc/range.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>  // std::less orders any pointers
 #include <map>
-#include <memory>  // several shares and tensors may lie in one region
-#include <mutex>   // a session is thread-safe
-#include <string>  // names of segments
-#include <utility>
+#include <mutex>  // a session is thread-safe
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

@@ -6,15 +6,11 @@
 
 #include <ferry/ipc/registry.hpp>
 
-#include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/attach_column.hpp>
-#include <ferry/ipc/detail/names.hpp>
 #include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/topic_file.hpp>
 
-#include <algorithm>
 #include <map>
-#include <source_location>
 
 namespace FERRY_NAMESPACE::ipc {
 

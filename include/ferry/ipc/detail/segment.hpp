@@ -5,22 +5,11 @@
 #include <ferry/ipc/detail/control_page.hpp>
 #include <ferry/ipc/detail/names.hpp>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <memory>  // a mapping is owned
-#include <optional>
-#include <string>  // see names.hpp
-#include <utility>
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

@@ -3,17 +3,11 @@
 
 #include <ferry/ipc/send.hpp>
 
-#include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/system.hpp>
 
-#include <algorithm>
-#include <cerrno>
 #include <climits>
-#include <cstdint>
-#include <cstring>
 #include <poll.h>
 #include <sys/socket.h>
-#include <utility>
 
 namespace FERRY_NAMESPACE::ipc {
 namespace detail {

@@ -4,7 +4,6 @@
 #include <ferry/ipc/session.hpp>
 
 #include <ferry/ipc/detail/session_state.hpp>
-#include <ferry/ipc/range.hpp>
 
 namespace FERRY_NAMESPACE::ipc {
 

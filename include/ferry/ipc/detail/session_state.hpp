@@ -2,27 +2,8 @@
 #pragma once
 
 #include <ferry/ipc/detail/import.hpp>
-#include <ferry/ipc/detail/process.hpp>
-#include <ferry/ipc/detail/region.hpp>
-#include <ferry/ipc/detail/system.hpp>
-#include <ferry/ipc/handle_ref.hpp>
-#include <ferry/ipc/options.hpp>
-#include <ferry/wire/descriptor.hpp>
 
-#include <array>
-#include <atomic>  // closed by one thread, looked at by others
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <list>
-#include <map>
-#include <memory>  // see region.hpp
-#include <mutex>   // see region.hpp
-#include <string>  // see region.hpp
 #include <thread>  // waits are polled
-#include <utility>
-#include <variant>
-#include <vector>  // see region.hpp
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

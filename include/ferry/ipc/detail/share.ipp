@@ -6,10 +6,7 @@
 #include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/ipc/detail/new_share.hpp>
-#include <ferry/ipc/range.hpp>
 #include <ferry/space/copy.hpp>
-
-#include <cstdint>
 
 namespace FERRY_NAMESPACE::ipc {
 namespace detail {

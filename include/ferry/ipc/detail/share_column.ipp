@@ -3,31 +3,12 @@
 
 #include <ferry/ipc/share_column.hpp>
 
-#include <ferry/base/error.hpp>
-#include <ferry/column/column.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/staged_bytes.hpp>
 #include <ferry/column/detail/used_bytes.hpp>
 #include <ferry/column/layout.hpp>
-#include <ferry/column/view.hpp>
 #include <ferry/ipc/detail/column_nodes.hpp>
 #include <ferry/ipc/detail/new_share.hpp>
-#include <ferry/ipc/options.hpp>
-#include <ferry/ipc/session.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/space/detail/operations.hpp>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <functional>  // std::less orders any pointers
-#include <memory>      // see region.hpp
-#include <source_location>
-#include <span>
-#include <utility>
-#include <variant>
-#include <vector>  // as many as buffers
 
 namespace FERRY_NAMESPACE::ipc {
 namespace detail {

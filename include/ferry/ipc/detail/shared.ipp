@@ -7,10 +7,6 @@
 #include <ferry/ipc/detail/session_state.hpp>
 #include <ferry/tensor/make_managed.hpp>
 
-#include <algorithm>
-#include <thread>
-#include <variant>
-
 namespace FERRY_NAMESPACE::ipc {
 
 template <class F>

@@ -3,7 +3,6 @@
 
 #include <ferry/ipc/space.hpp>
 
-#include <ferry/base/error.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
 
 namespace FERRY_NAMESPACE::ipc {

@@ -6,14 +6,6 @@
 #include <ferry/ipc/attach_column.hpp>
 #include <ferry/ipc/detail/attach_tensor.hpp>
 #include <ferry/ipc/detail/topic_file.hpp>
-#include <ferry/ipc/session.hpp>
-#include <ferry/wire/binary.hpp>
-
-#include <algorithm>
-#include <cstddef>
-#include <span>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE::ipc {
 

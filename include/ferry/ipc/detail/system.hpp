@@ -5,7 +5,6 @@
 #include <ferry/ipc/unique_fd.hpp>
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>

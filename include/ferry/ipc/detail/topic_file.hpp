@@ -10,19 +10,7 @@
 
 #include <ferry/ipc/detail/directory.hpp>
 #include <ferry/ipc/detail/segment.hpp>
-#include <ferry/ipc/options.hpp>
 #include <ferry/wire/binary.hpp>
-#include <ferry/wire/descriptor.hpp>
-
-#include <algorithm>
-#include <atomic>  // words that processes share
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>  // names, and what `text` returns
-#include <string_view>
-#include <utility>
-#include <vector>  // bytes of descriptors
 
 namespace FERRY_NAMESPACE::ipc::detail {
 

@@ -7,15 +7,9 @@
 #include <ferry/wire/detail/place.hpp>
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <concepts>
-#include <cstdint>
 #include <cstring>
-#include <string>  // of the descriptor
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 namespace FERRY_NAMESPACE::wire {
 namespace detail {

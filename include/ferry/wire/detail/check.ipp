@@ -9,9 +9,7 @@
 #include <ferry/column/detail/utf8.hpp>
 #include <ferry/tensor/validate.hpp>
 
-#include <cstdint>
 #include <string_view>
-#include <variant>
 
 namespace FERRY_NAMESPACE::wire {
 namespace detail {

@@ -5,10 +5,7 @@
 
 #include <charconv>
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>  // the result
 #include <string_view>
 #include <system_error>
 

@@ -8,16 +8,8 @@
 #include <ferry/wire/detail/hex.hpp>
 #include <ferry/wire/detail/place.hpp>
 
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <span>
-#include <string_view>
-#include <type_traits>
 #include <utility>
-#include <variant>
-#include <vector>  // of the descriptor
 
 namespace FERRY_NAMESPACE::wire {
 namespace detail {
