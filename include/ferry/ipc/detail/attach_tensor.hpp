@@ -10,8 +10,7 @@ namespace FERRY_NAMESPACE::ipc::detail {
 /// The mapping of host memory that an attach has found, until it is unmapped. Does not keep it.
 struct known_tensor {
     session_state const* of = nullptr;  // null: none
-    import_cache::handle mapping{};
-    std::weak_ptr<void> life{};
+    std::weak_ptr<mapping_entry> mapping{};
     memory_range range{};
 };
 
@@ -22,11 +21,11 @@ struct known_tensor {
     memory_range found;
     auto held = [&]() -> attachment {
         if (known != nullptr && known->of != nullptr && !how.device)
-            if (auto session = session_access::state(how.session);
-                session.get() == known->of && session->imports().acquire_again(known->mapping, known->life, where)) {
-                found = known->range;
-                return attachment{std::move(session), known->mapping, true};
-            }
+            if (auto session = session_access::state(how.session); session.get() == known->of)
+                if (auto mapping = session->imports().acquire_again(known->mapping, where)) {
+                    found = known->range;
+                    return attachment{std::move(session), std::move(mapping), true};
+                }
         wire::check(from, where);
         if (t == nullptr)
             fail(errc::argument, attach_api,
@@ -39,8 +38,8 @@ struct known_tensor {
         std::uint32_t const only = 0;
         attach_call call{from, how, has(t->flags, flags::read_only), where};
         auto opened = open_group(call, {&only, 1}, b, {&found, 1});
-        if (auto const* const at = opened.mapping(); known != nullptr && at != nullptr && !how.device)
-            if ((*at)->foreign.empty()) *known = {call.session.get(), *at, (*at)->life, found};
+        if (auto const& at = opened.mapping(); known != nullptr && at != nullptr && at->foreign.empty() && !how.device)
+            *known = {call.session.get(), at, found};
         return opened;
     }();
     return make_managed(std::move(held), view_of(*t, found.begin, found.device),

@@ -5,7 +5,6 @@
 #include <ferry/ipc/handle_ref.hpp>
 
 #include <condition_variable>
-#include <list>
 #include <source_location>
 
 namespace FERRY_NAMESPACE::ipc::detail {
@@ -32,10 +31,11 @@ struct mapping_entry {
         control().leave(place, memory().locks());
     }
 
-    std::string key{};
+    explicit mapping_entry(std::string name) : key{std::move(name)} {}
+
+    std::string key;  // empty: it is not found again; guarded by the cache
     std::shared_ptr<region> where{};
-    std::shared_ptr<void> life = std::make_shared<char>();  // of this entry
-    std::vector<std::unique_ptr<opened>> foreign{};         // off the host: one for each memory under this name
+    std::vector<std::unique_ptr<opened>> foreign{};  // off the host: one for each memory under this name
     std::uint64_t share = 0;
     process_mark process{};
     int place = -1;    // in the control page; -1: its segment is sealed
@@ -44,10 +44,10 @@ struct mapping_entry {
     std::mutex recording{};
     std::shared_ptr<void> kept_by{};  // its own session, where it may never be closed: guarded by recording
 
-    std::size_t users = 0;        // from here on guarded by the cache
-    std::uint64_t forked_at = 0;  // forks() when the first of the users came
+    std::size_t users = 1;              // from here on guarded by the cache
+    std::uint64_t unused_since = 0;     // orders those without users
+    std::uint64_t forked_at = forks();  // when the first of the users came
     bool is_opening = true;
-    bool is_current = true;  // found by its key
 
     [[nodiscard]] segment& memory() const noexcept { return where->memory; }
     [[nodiscard]] control_page& control() const noexcept { return memory().control(); }
@@ -75,68 +75,54 @@ struct mapping_entry {
 
 /// The mappings of a session by key. Up to two bounds, the most recently used of the unused ones are kept.
 class import_cache {
-    using list = std::list<mapping_entry>;
+    using map = std::map<std::string, std::shared_ptr<mapping_entry>>;
 
    public:
-    using handle = list::iterator;
-
     import_cache(std::size_t bound, std::uint64_t bytes) noexcept : bound_{bound}, most_bytes_{bytes} {}
 
     /// The mapping for `key`, made by `open(mapping_entry&)` when there is none; two threads that want the same one get
     /// the same.
     /// \throws  what `open` throws; errc::out_of_memory
     template <class Open>
-    [[nodiscard]] handle acquire(std::string const& key, Open open, std::source_location where) {
+    [[nodiscard]] std::shared_ptr<mapping_entry> acquire(std::string const& key, Open open,
+                                                         std::source_location where) {
+        map doomed;
         std::unique_lock lock{mutex_};
-        for (;;) {
-            auto const found = by_key_.find(key);
-            if (found == by_key_.end()) break;
-            if (found->second->is_opening) {
-                opened_.wait(lock);
-                continue;
-            }
-            use(found->second, where);
-            return found->second;
-        }
-        used_.emplace_front();
-        auto const made = used_.begin();
-        made->users = 1;
-        made->forked_at = forks();
-        try {
-            made->key = key;
-            by_key_.emplace(key, made);
-            list doomed;
-            take_unused(doomed, true);
+        auto found = by_key_.find(key);
+        for (; found != by_key_.end() && found->second->is_opening; found = by_key_.find(key)) opened_.wait(lock);
+        if (found != by_key_.end()) return use(found->second, where);
+        auto const made = by_key_.emplace(key, std::make_shared<mapping_entry>(key)).first->second;
+        take_unused(doomed, true);
+        lock.unlock();
+        auto const end = [&](bool is_open) {
+            lock.lock();
+            made->is_opening = false;
+            if (!is_open) by_key_.erase(key);
+            opened_.notify_all();
             lock.unlock();
+        };
+        try {
             doomed.clear();
             open(*made);
         } catch (...) {
-            if (!lock.owns_lock()) lock.lock();
-            by_key_.erase(key);
-            list failed;
-            failed.splice(failed.begin(), used_, made);
-            opened_.notify_all();
-            lock.unlock();
+            end(false);
             throw;
         }
-        lock.lock();
-        made->is_opening = false;
-        opened_.notify_all();
+        end(true);
         return made;
     }
-
-    /// One more user of a mapping of this process, by the handle of a former use.
-    /// \return  false: it is no longer mapped
-    [[nodiscard]] bool acquire_again(handle at, std::weak_ptr<void> const& life, std::source_location where) {
+    /// One more user of a mapping of this process. Null: it is no longer mapped.
+    [[nodiscard]] std::shared_ptr<mapping_entry> acquire_again(std::weak_ptr<mapping_entry> const& known,
+                                                               std::source_location where) {
+        auto const found = known.lock();
         std::lock_guard const lock{mutex_};
-        if (life.expired() || !at->process.is_here()) return false;
-        use(at, where);
-        return true;
+        bool const is_found = found != nullptr && !found->key.empty() && found->process.is_here();
+        return is_found ? use(found, where) : nullptr;
     }
 
     /// One user less. Unmaps what is not worth keeping. \param is_known  see attachment
-    void release(handle at, bool is_known = false) noexcept {
-        list doomed;
+    void release(mapping_entry& one, bool is_known = false) noexcept {
+        map doomed;
         std::lock_guard const lock{mutex_};
         // Not at each release, because it takes 0.5 us for each unused mapping.
         if (auto const now = std::chrono::steady_clock::now();
@@ -144,30 +130,25 @@ class import_cache {
             checked_at_ = now;
             take_unused(doomed, true);
         }
-        mapping_entry& one = *at;
         if (--one.users != 0) return;
         // A byte that a child has inherited, or that stands for queued work, stays locked for as long as the mapping.
         bool const is_mine = one.process.is_here() && !one.is_inherited() && !one.has_no_event();
         if (is_mine) one.end_reading();
+        if (one.key.empty()) return;
+        bytes_ += one.bytes(), ++unused_;
+        one.unused_since = ++releases_;
         bool const has_room = bound_ != 0 && one.bytes() <= most_bytes_;
-        if (bool const keep = is_mine && one.is_current && has_room && (is_known || one.is_attachable()); !keep) {
-            if (one.is_current) by_key_.erase(one.key);
-            doomed.splice(doomed.begin(), used_, at);
-            return;
-        }
-        unused_.splice(unused_.begin(), used_, at);
-        bytes_ += one.bytes();
-        while (unused_.size() > bound_ || bytes_ > most_bytes_) take(std::prev(unused_.end()), doomed);
+        if (!is_mine || !has_room || !(is_known || one.is_attachable())) return take(by_key_.find(one.key), doomed);
+        auto const age = [](auto const& at) { return at.second->users != 0 ? UINT64_MAX : at.second->unused_since; };
+        while (unused_ > bound_ || bytes_ > most_bytes_) take(std::ranges::min_element(by_key_, {}, age), doomed);
     }
 
     /// Removes unused mappings, or only those of closed shares, which keep the memory of their exporter allocated.
     /// Returns whether there were any.
     bool trim(bool only_closed = false) noexcept {
-        list doomed;
-        {
-            std::lock_guard const lock{mutex_};
-            take_unused(doomed, only_closed);
-        }
+        map doomed;
+        std::lock_guard const lock{mutex_};
+        take_unused(doomed, only_closed);
         return !doomed.empty();
     }
     /// Memory of a device that this process has opened.
@@ -181,17 +162,17 @@ class import_cache {
     [[nodiscard]] std::optional<opened_range> find(byte_range const& r, ferry::device place) const {
         std::lock_guard const lock{mutex_};
         std::optional<opened_range> found;
-        for (auto const& one : used_) {
-            if (one.is_opening || !one.process.is_here()) continue;
-            for (std::size_t i = 0; i < one.foreign.size(); ++i) {
-                auto* const begin = static_cast<std::byte*>(one.foreign[i]->data());
-                auto const& m = one.descriptions[i];
+        for (auto const& [key, one] : by_key_) {
+            if (one->is_opening || one->users == 0 || !one->process.is_here()) continue;
+            for (std::size_t i = 0; i < one->foreign.size(); ++i) {
+                auto* const begin = static_cast<std::byte*>(one->foreign[i]->data());
+                auto const& m = one->descriptions[i];
                 if (std::less<>{}(r.begin, static_cast<std::byte const*>(begin)) ||
-                    !is_same_device(one.foreign[i]->device(), place))
+                    !is_same_device(one->foreign[i]->device(), place))
                     continue;
                 auto const inside = static_cast<std::uint64_t>(r.begin - begin);
                 if (inside > m.length || r.length > m.length - inside) continue;
-                found = opened_range{one.where, m, begin, one.is_attachable()};
+                found = opened_range{one->where, m, begin, one->is_attachable()};
                 if (found->is_open) return found;
             }
         }
@@ -199,49 +180,49 @@ class import_cache {
     }
     /// Forgets all: what is in use dies with its users. For the child of a fork.
     void detach() noexcept {
-        list doomed;
+        map doomed;
         std::lock_guard const lock{mutex_};
-        by_key_.clear();
-        for (auto& one : used_) one.is_current = false;
-        doomed.swap(unused_);
-        bytes_ = 0;
+        for (auto& [key, one] : by_key_) one->key.clear();
+        doomed.swap(by_key_);
+        bytes_ = unused_ = 0;
     }
-    [[nodiscard]] std::size_t size() const noexcept {
+    /// The number of mappings, and of those without users.
+    [[nodiscard]] std::pair<std::size_t, std::size_t> counts() const noexcept {
         std::lock_guard const lock{mutex_};
-        return used_.size() + unused_.size();
-    }
-    [[nodiscard]] std::size_t unused() const noexcept {
-        std::lock_guard const lock{mutex_};
-        return unused_.size();
+        return {by_key_.size(), unused_};
     }
 
    private:
-    void use(handle at, std::source_location where) {
+    [[nodiscard]] std::shared_ptr<mapping_entry> use(std::shared_ptr<mapping_entry> const& at,
+                                                     std::source_location where) {
         if (at->users == 0) {
             if (!at->begin_reading()) fail_no_lock(where);
-            used_.splice(used_.begin(), unused_, at);
-            bytes_ -= at->bytes();
+            bytes_ -= at->bytes(), --unused_;
             at->forked_at = forks();
         }
         ++at->users;
+        return at;
     }
-    void take(handle unused, list& doomed) noexcept {
-        bytes_ -= unused->bytes();
-        by_key_.erase(unused->key);
-        doomed.splice(doomed.begin(), unused_, unused);
+    /// What `doomed` has is unmapped after the lock.
+    void take(map::iterator unused, map& doomed) noexcept {
+        auto& one = *unused->second;
+        bytes_ -= one.bytes(), --unused_;
+        one.key.clear();
+        doomed.insert(by_key_.extract(unused));
     }
-    void take_unused(list& doomed, bool only_closed) noexcept {
-        for (auto at = unused_.begin(); at != unused_.end();)
-            if (auto const one = at++; !only_closed || !one->is_attachable()) take(one, doomed);
+    void take_unused(map& doomed, bool only_closed) noexcept {
+        for (auto at = by_key_.begin(); at != by_key_.end();)
+            if (auto const one = at++; one->second->users == 0 && (!only_closed || !one->second->is_attachable()))
+                take(one, doomed);
     }
 
-    std::size_t bound_;
-    std::uint64_t most_bytes_, bytes_ = 0;                // of unused_
+    std::size_t bound_, unused_ = 0;
+    std::uint64_t most_bytes_, bytes_ = 0;                // bytes_: of those without users
+    std::uint64_t releases_ = 0;                          // of last users
     std::chrono::steady_clock::time_point checked_at_{};  // by a release, for closed shares
     mutable std::mutex mutex_;
     std::condition_variable opened_;
-    list used_, unused_;  // unused: the last used first
-    std::map<std::string, list::iterator> by_key_;
+    map by_key_;
 };
 
 }  // namespace FERRY_NAMESPACE::ipc::detail

@@ -12,8 +12,9 @@ class attachment {
    public:
     explicit attachment(std::shared_ptr<share_state> own) noexcept : own_{std::move(own)} {}
     /// `is_known`: the mapping is kept for the next attach, without a look whether its share is open.
-    attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, bool is_known = false) noexcept
-        : session_{std::move(session)}, mapping_{mapping}, is_known_{is_known} {
+    attachment(std::shared_ptr<session_state> session, std::shared_ptr<mapping_entry> mapping,
+               bool is_known = false) noexcept
+        : session_{std::move(session)}, mapping_{std::move(mapping)}, is_known_{is_known} {
         if (mapping_->process.is_here()) mapping_->control().add_reader(mapping_->place);
     }
     attachment(attachment&& other) noexcept = default;
@@ -29,12 +30,10 @@ class attachment {
             // The child has the place as well, and this process will not use it again.
             if (!mapping_->is_inherited()) mapping_->control().drop_reader(mapping_->place);
         }
-        session_->imports().release(mapping_, is_known_);
+        session_->imports().release(*mapping_, is_known_);
     }
     /// The mapping; null: the memory is that of a share.
-    [[nodiscard]] import_cache::handle const* mapping() const noexcept {
-        return session_ != nullptr ? &mapping_ : nullptr;
-    }
+    [[nodiscard]] std::shared_ptr<mapping_entry> const& mapping() const noexcept { return mapping_; }
     /// Sets the stream on which the memory is used, after it has been checked.
     void use_on(stream_token on) noexcept { on_ = on; }
 
@@ -58,7 +57,7 @@ class attachment {
 
     std::shared_ptr<share_state> own_{};
     std::shared_ptr<session_state> session_{};  // null without a mapping, and when moved from
-    import_cache::handle mapping_{};
+    std::shared_ptr<mapping_entry> mapping_{};
     bool is_known_ = false;
     stream_token on_{};
 };

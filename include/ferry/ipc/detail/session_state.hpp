@@ -3,6 +3,7 @@
 
 #include <ferry/ipc/detail/import.hpp>
 
+#include <list>
 #include <thread>  // waits are polled
 
 namespace FERRY_NAMESPACE::ipc::detail {
@@ -210,8 +211,9 @@ class session_state : public std::enable_shared_from_this<session_state> {
     [[nodiscard]] region_map& regions() noexcept { return regions_; }
     [[nodiscard]] import_cache& imports() noexcept { return imports_; }
     [[nodiscard]] session_counts counts() const noexcept {
+        auto const [mappings, unused] = imports_.counts();
         std::lock_guard const lock{mutex_};
-        return {shares_.size(), imports_.size(), imports_.unused(), condemned_.size()};
+        return {shares_.size(), mappings, unused, condemned_.size()};
     }
 
    private:
