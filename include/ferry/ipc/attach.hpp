@@ -1,7 +1,7 @@
 // ferry: attach, which maps a tensor that another process shares.
 #pragma once
 
-#include <ferry/ipc/handle_ref.hpp>
+#include <ferry/ipc/handles.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/tensor/managed.hpp>
 

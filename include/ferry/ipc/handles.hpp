@@ -1,14 +1,21 @@
-// ferry: the interface of back ends that share device memory by handles.
+// ferry: the interface of back ends that share device memory by handles, and a reference to one of any type.
 #pragma once
 
+#include <ferry/base/detail/requires_exceptions.hpp>
 #include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/ipc/range.hpp>
 #include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
+#include <ferry/space/detail/any_owner.hpp>
+#include <ferry/space/detail/operations.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <concepts>
+#include <memory>  // what a back end opens is owned
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 namespace FERRY_NAMESPACE::ipc {
 
@@ -106,5 +113,166 @@ concept passing_back_end = requires(B& b, wire::memory const& m, stream_token on
     requires exported_memory<ferry::detail::value_of<decltype(b.pass_on(m, on))>>;
 };
 
+/// An exported_memory or opened_memory of any type, whose operations throw their errors.
+struct exported {
+    virtual ~exported() = default;
+    [[nodiscard]] virtual wire::memory const& description() const = 0;
+    virtual void wait_ready(stream_token) = 0;
+    virtual void record_ready(stream_token) = 0;
+    virtual bool order_after(event_handle const&, stream_token) = 0;
+};
+struct opened {
+    virtual ~opened() = default;
+    [[nodiscard]] virtual void* data() const = 0;
+    [[nodiscard]] virtual ferry::device device() const = 0;
+    virtual void wait_ready(wire::memory const&, stream_token) = 0;
+    virtual bool record_done(stream_token, event_handle&) = 0;
+};
+template <exported_memory E>
+struct any_exported final : exported {
+    explicit any_exported(E&& e) : memory{std::move(e)} {}
+    [[nodiscard]] wire::memory const& description() const override { return memory.description(); }
+    void wait_ready(stream_token on) override {
+        ferry::detail::call([&] { return memory.wait_ready(on); });
+    }
+    void record_ready(stream_token on) override {
+        ferry::detail::call([&] { return memory.record_ready(on); });
+    }
+    bool order_after(event_handle const& done, stream_token on) override {
+        return ferry::detail::call([&] { return memory.order_after(done, on); });
+    }
+    E memory;
+};
+template <opened_memory O>
+struct any_opened final : opened {
+    explicit any_opened(O&& o) : memory{std::move(o)} {}
+    [[nodiscard]] void* data() const override { return memory.data(); }
+    [[nodiscard]] ferry::device device() const override { return memory.device(); }
+    void wait_ready(wire::memory const& m, stream_token on) override {
+        ferry::detail::call([&] { return memory.wait_ready(m, on); });
+    }
+    bool record_done(stream_token on, event_handle& out) override {
+        return ferry::detail::call([&] { return memory.record_done(on, out); });
+    }
+    O memory;
+};
+
+/// The operations of a handle_back_end of any type, which throw their errors.
+struct handle_calls {
+    virtual ~handle_calls() = default;
+    virtual bool exports(device) = 0;
+    virtual char const* refusal(byte_range const&, device) = 0;
+    virtual ferry::detail::any_owner allocate_exportable(device, std::size_t bytes, stream_token) = 0;
+    virtual std::unique_ptr<exported> export_memory(byte_range const&, device, stream_token ready_on) = 0;
+    virtual bool opens(wire::memory const&) = 0;
+    virtual std::unique_ptr<opened> open_memory(wire::memory const&, opening const&) = 0;
+    virtual bool passes_on(wire::memory const&) = 0;
+    virtual std::unique_ptr<exported> pass_on(wire::memory const&, stream_token ready_on) = 0;
+};
+
+template <template <class> class Any, class Call>
+[[nodiscard]] auto make_any(Call call) {
+    auto memory = ferry::detail::call(call);
+    return std::make_unique<Any<decltype(memory)>>(std::move(memory));
+}
+
+template <handle_back_end B>
+struct handle_calls_of final : handle_calls {
+    explicit handle_calls_of(B& b) noexcept : its{b} {}
+    bool exports(device d) override {
+        return ferry::detail::call([&] { return its.exports(d); });
+    }
+    char const* refusal(byte_range const& r, device d) override {
+        return ferry::detail::call([&] { return its.refusal(r, d); });
+    }
+    ferry::detail::any_owner allocate_exportable(device d, std::size_t bytes, stream_token on) override {
+        return ferry::detail::own_result([&] { return its.allocate_exportable(d, bytes, on); }).value();
+    }
+    std::unique_ptr<exported> export_memory(byte_range const& r, device d, stream_token ready_on) override {
+        return make_any<any_exported>([&] { return its.export_memory(r, d, ready_on); });
+    }
+    bool opens(wire::memory const& m) override {
+        return ferry::detail::call([&] { return its.opens(m); });
+    }
+    std::unique_ptr<opened> open_memory(wire::memory const& m, opening const& how) override {
+        return make_any<any_opened>([&] { return its.open_memory(m, how); });
+    }
+    bool passes_on([[maybe_unused]] wire::memory const& m) override {
+        if constexpr (passing_back_end<B>) return ferry::detail::call([&] { return its.passes_on(m); });
+        else return false;
+    }
+    std::unique_ptr<exported> pass_on([[maybe_unused]] wire::memory const& m,
+                                      [[maybe_unused]] stream_token ready_on) override {
+        if constexpr (passing_back_end<B>) return make_any<any_exported>([&] { return its.pass_on(m, ready_on); });
+        else return nullptr;
+    }
+    B& its;
+};
+
+/// Does not compile for a back end that has some operations of handle_back_end, which would be ignored.
+template <class B>
+[[nodiscard]] consteval bool refuse_near_miss() {
+    constexpr bool exports =
+        requires(B& b, byte_range const& r, device d, stream_token on) { b.export_memory(r, d, on); };
+    constexpr bool opens = requires(B& b, wire::memory const& m, opening const& how) { b.open_memory(m, how); };
+    if constexpr (exports)
+        static_assert(exported_memory<ferry::detail::value_of<decltype(std::declval<B&>().export_memory(
+                          std::declval<byte_range const&>(), device{}, stream_token{}))>>,
+                      "ferry: what export_memory of this back end returns is no ferry::ipc::exported_memory: add the "
+                      "operation that the compiler names");
+    if constexpr (opens)
+        static_assert(opened_memory<ferry::detail::value_of<decltype(std::declval<B&>().open_memory(
+                          std::declval<wire::memory const&>(), std::declval<opening const&>()))>>,
+                      "ferry: what open_memory of this back end returns is no ferry::ipc::opened_memory: add the "
+                      "operation that the compiler names");
+    if constexpr (exports || opens)
+        static_assert(handle_back_end<B>,
+                      "ferry: this back end has export_memory or open_memory, and is no "
+                      "ferry::ipc::handle_back_end: add the operation that the compiler names");
+    return true;
+}
+
+struct has_handles {
+    template <class B>
+    static constexpr bool of = handle_back_end<B> || !refuse_near_miss<B>();
+};
+
 }  // namespace detail
+
+/// A reference to a back end of any type, with the operations of `handle_back_end` if it has them. Any back end
+/// converts to it, also a temporary one for the duration of a call. As thread-safe as the back end, which must outlive
+/// it.
+class handle_ref : public back_end_ref {
+   public:
+    /// References `host_only`.
+    handle_ref() = default;
+    /// References a back end.
+    ///
+    /// \param b  back end
+    template <class B>
+        requires(!std::derived_from<std::remove_cvref_t<B>, handle_ref> && back_end<std::remove_reference_t<B>>)
+    constexpr handle_ref(B&& b FERRY_LIFETIME_BOUND) noexcept
+        : back_end_ref{b}, never_copies_{ferry::detail::never_copies<std::remove_cvref_t<B>>} {
+        using found = ferry::detail::operations_found<detail::has_handles, std::remove_reference_t<B>>;
+        if constexpr (!std::is_void_v<found>) {
+            sharing_ = const_cast<std::remove_const_t<found>*>(ferry::detail::find_operations<detail::has_handles>(b));
+            make_calls_ = [](void* its) -> std::unique_ptr<detail::handle_calls> {
+                return std::make_unique<detail::handle_calls_of<found>>(ferry::detail::at<found>(its));
+            };
+        }
+    }
+
+   private:
+    /// The operations of handle_back_end; null: the back end has none.
+    [[nodiscard]] friend std::unique_ptr<detail::handle_calls> calls_of(handle_ref const& b) {
+        return b.make_calls_ != nullptr ? b.make_calls_(b.sharing_) : nullptr;
+    }
+    /// Whether it is `share_only`.
+    [[nodiscard]] friend bool never_copies(handle_ref const& b) noexcept { return b.never_copies_; }
+
+    bool never_copies_ = false;
+    void* sharing_ = nullptr;
+    std::unique_ptr<detail::handle_calls> (*make_calls_)(void*) = nullptr;
+};
+
 }  // namespace FERRY_NAMESPACE::ipc

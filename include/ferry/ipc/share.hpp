@@ -4,7 +4,7 @@
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/ipc/handle_ref.hpp>
+#include <ferry/ipc/handles.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/ipc/shared.hpp>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/fwd.hpp>
-#include <ferry/ipc/handle_ref.hpp>
+#include <ferry/ipc/handles.hpp>
 #include <ferry/ipc/options.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 #include <ferry/tensor/managed.hpp>

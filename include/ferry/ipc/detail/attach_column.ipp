@@ -40,43 +40,51 @@ inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail
     fail(e.code(), e.api(), name << ": " << e.text(), e.where());
 }
 
-}  // namespace detail
-
 FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options const& options, handle_ref b,
-                                  std::source_location where) {
+                                  known_memory* known, std::source_location where) {
     constexpr auto api = "ferry::ipc::attach_column";
-    wire::check(from, where);
     auto const* const node = std::get_if<wire::node>(&from.root);
+    auto held = std::make_shared<std::vector<attachment>>();
+    if (known != nullptr && known->of != nullptr) {
+        for (std::size_t i = 0; i < known->mappings.size(); ++i)
+            if (auto again = known->attach(i, options, where)) held->push_back(std::move(again));
+        if (held->size() == known->mappings.size()) return column_of(*node, known->ranges, std::move(held), api, where);
+        held->clear();
+    }
+    wire::check(from, where);
     if (node == nullptr)
-        ferry::detail::fail(errc::argument, api,
-                            message{"the descriptor is a tensor's, not a column's: call ferry::ipc::attach"}, where);
+        fail(errc::argument, api, message{"the descriptor is a tensor's, not a column's: call ferry::ipc::attach"},
+             where);
     if (from.memories.empty())
-        ferry::detail::fail(
-            errc::bad_descriptor, api,
-            message{"the descriptor of a column has no memory, expected one at least: get a new descriptor from the "
-                    "exporter"},
-            where);
+        fail(errc::bad_descriptor, api,
+             message{"the descriptor of a column has no memory, expected one at least: get a new descriptor from the "
+                     "exporter"},
+             where);
     // Memories of one name are opened together.
     auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
     std::vector<std::uint32_t> order(from.memories.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::sort(order.begin(), order.end(), [&](auto one, auto other) {
-        auto const difference = name(one).compare(name(other));
-        return difference < 0 || (difference == 0 && one < other);
-    });
-    auto held = std::make_shared<std::vector<detail::attachment>>();
-    std::vector<detail::memory_range> ranges(order.size());
-    detail::attach_call call{from, options, true, where};
+    std::ranges::stable_sort(order, {}, name);
+    std::vector<memory_range> ranges(order.size());
+    attach_call call{from, options, true, where};
     try {
         for (auto at = order.begin(); at != order.end();) {
             auto const end = std::find_if(at, order.end(), [&](auto i) { return name(i) != name(*at); });
-            held->push_back(detail::open_group(call, {at, end}, b, ranges));
+            held->push_back(open_group(call, {at, end}, b, ranges));
             at = end;
         }
     } catch (error const& e) {
-        detail::fail_at_buffer(e, *node, call.tried);
+        fail_at_buffer(e, *node, call.tried);
     }
-    return detail::column_of(*node, ranges, std::move(held), api, where);
+    if (known != nullptr) known->set(call, *held, ranges);
+    return column_of(*node, ranges, std::move(held), api, where);
+}
+
+}  // namespace detail
+
+FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options const& options, handle_ref b,
+                                  std::source_location where) {
+    return detail::attach_column(from, options, b, nullptr, where);
 }
 
 FERRY_INLINE bool session::sealed(column_view const& c) const {

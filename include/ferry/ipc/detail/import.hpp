@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/ipc/detail/region.hpp>
-#include <ferry/ipc/handle_ref.hpp>
+#include <ferry/ipc/handles.hpp>
 
 #include <condition_variable>
 #include <source_location>
@@ -90,7 +90,10 @@ class import_cache {
         std::unique_lock lock{mutex_};
         auto found = by_key_.find(key);
         for (; found != by_key_.end() && found->second->is_opening; found = by_key_.find(key)) opened_.wait(lock);
-        if (found != by_key_.end()) return use(found->second, where);
+        if (found != by_key_.end()) {
+            use(*found->second, where);
+            return found->second;
+        }
         auto const made = by_key_.emplace(key, std::make_shared<mapping_entry>(key)).first->second;
         take_unused(doomed, true);
         lock.unlock();
@@ -114,10 +117,11 @@ class import_cache {
     /// One more user of a mapping of this process. Null: it is no longer mapped.
     [[nodiscard]] std::shared_ptr<mapping_entry> acquire_again(std::weak_ptr<mapping_entry> const& known,
                                                                std::source_location where) {
-        auto const found = known.lock();
+        auto found = known.lock();
         std::lock_guard const lock{mutex_};
-        bool const is_found = found != nullptr && !found->key.empty() && found->process.is_here();
-        return is_found ? use(found, where) : nullptr;
+        if (found == nullptr || found->key.empty() || !found->process.is_here()) return nullptr;
+        use(*found, where);
+        return found;
     }
 
     /// One user less. Unmaps what is not worth keeping. \param is_known  see attachment
@@ -193,15 +197,13 @@ class import_cache {
     }
 
    private:
-    [[nodiscard]] std::shared_ptr<mapping_entry> use(std::shared_ptr<mapping_entry> const& at,
-                                                     std::source_location where) {
-        if (at->users == 0) {
-            if (!at->begin_reading()) fail_no_lock(where);
-            bytes_ -= at->bytes(), --unused_;
-            at->forked_at = forks();
+    void use(mapping_entry& one, std::source_location where) {
+        if (one.users == 0) {
+            if (!one.begin_reading()) fail_no_lock(where);
+            bytes_ -= one.bytes(), --unused_;
+            one.forked_at = forks();
         }
-        ++at->users;
-        return at;
+        ++one.users;
     }
     /// What `doomed` has is unmapped after the lock.
     void take(map::iterator unused, map& doomed) noexcept {

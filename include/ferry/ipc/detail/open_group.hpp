@@ -10,6 +10,7 @@ namespace FERRY_NAMESPACE::ipc::detail {
 /// What keeps the memories of a group: a hold on a mapping, or a share of this process and session.
 class attachment {
    public:
+    attachment() = default;
     explicit attachment(std::shared_ptr<share_state> own) noexcept : own_{std::move(own)} {}
     /// `is_known`: the mapping is kept for the next attach, without a look whether its share is open.
     attachment(std::shared_ptr<session_state> session, std::shared_ptr<mapping_entry> mapping,
@@ -32,6 +33,7 @@ class attachment {
         }
         session_->imports().release(*mapping_, is_known_);
     }
+    [[nodiscard]] explicit operator bool() const noexcept { return session_ != nullptr || own_ != nullptr; }
     /// The mapping; null: the memory is that of a share.
     [[nodiscard]] std::shared_ptr<mapping_entry> const& mapping() const noexcept { return mapping_; }
     /// Sets the stream on which the memory is used, after it has been checked.
@@ -287,5 +289,35 @@ inline void find_passed_back(attach_call& call, memory_group group, share_state 
     hold.use_on(how.stream);
     return hold;
 }
+
+/// The mappings of host memory that an attach of a descriptor has found, until they are unmapped. Does not keep them.
+struct known_memory {
+    session_state const* of = nullptr;  // null: none
+    std::vector<std::weak_ptr<mapping_entry>> mappings{};
+    std::vector<memory_range> ranges{};
+
+    void set(attach_call const& call, std::span<attachment const> held, std::span<memory_range const> found) {
+        *this = {};
+        for (auto const& one : held) {
+            if (one.mapping() == nullptr || !one.mapping()->foreign.empty() || call.how.device) return;
+            mappings.push_back(one.mapping());
+        }
+        ranges.assign(found.begin(), found.end());
+        of = call.session.get();
+    }
+    /// Attaches a mapping again, without a look at the descriptor or whether the share is open. Empty: it is not known.
+    [[nodiscard]] attachment attach(std::size_t i, attach_options const& how, std::source_location where) const {
+        if (of == nullptr || how.device) return {};
+        auto session = session_access::state(how.session);
+        auto mapping = session.get() == of ? session->imports().acquire_again(mappings[i], where) : nullptr;
+        return mapping != nullptr ? attachment{std::move(session), std::move(mapping), true} : attachment{};
+    }
+};
+
+// `known`: of the last call with the descriptor; null: it is not attached again.
+[[nodiscard]] FERRY_INLINE managed_tensor attach_tensor(wire::descriptor const& from, attach_options const& how,
+                                                        handle_ref b, known_memory* known, std::source_location where);
+[[nodiscard]] FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options const& how, handle_ref b,
+                                                known_memory* known, std::source_location where);
 
 }  // namespace FERRY_NAMESPACE::ipc::detail

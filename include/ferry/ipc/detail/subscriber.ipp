@@ -4,7 +4,7 @@
 #include <ferry/ipc/subscriber.hpp>
 
 #include <ferry/ipc/attach_column.hpp>
-#include <ferry/ipc/detail/attach_tensor.hpp>
+#include <ferry/ipc/detail/open_group.hpp>
 #include <ferry/ipc/detail/topic_file.hpp>
 
 namespace FERRY_NAMESPACE::ipc {
@@ -16,7 +16,7 @@ struct subscriber::state {
         std::uint64_t stamp = 0;  // 0: not read yet
         wire::descriptor from{};
         std::vector<int> files{};
-        detail::known_tensor known{};
+        detail::known_memory known{};
     };
     /// A frame, and that of its slot at the same time.
     struct candidate {
@@ -24,8 +24,11 @@ struct subscriber::state {
         std::uint64_t generation, stamp;
     };
 
+    /// `attach`: detail::attach_tensor or attach_column
     template <class T>
-    [[nodiscard]] std::optional<frame<T>> next(std::chrono::nanoseconds limit, attach_options how, handle_ref b) {
+    [[nodiscard]] std::optional<frame<T>> next(std::chrono::nanoseconds limit, attach_options how, handle_ref b,
+                                               T attach(wire::descriptor const&, attach_options const&, handle_ref,
+                                                        detail::known_memory*, std::source_location)) {
         auto const end = detail::deadline(limit);
         if (how.session == nullptr) how.session = &own;
         bool const has_files = !how.files.empty();
@@ -40,7 +43,7 @@ struct subscriber::state {
                 auto& s = slots[c->k];
                 if (!has_files) how.files = s.files;
                 try {
-                    T value = attach<T>(s, how, b);
+                    T value = attach(s.from, how, b, &s.known, std::source_location::current());
                     // Last: from here on the slot is kept until `value` ends.
                     if (is_current(*c)) {
                         seen = c->generation;
@@ -53,11 +56,6 @@ struct subscriber::state {
             }
             if (left == left.zero()) return {};
         }
-    }
-    template <class T>
-    [[nodiscard]] static T attach(slot& s, attach_options const& how, handle_ref b) {
-        if constexpr (std::is_same_v<T, column>) return ipc::attach_column(s.from, how, b);
-        else return detail::attach_tensor(s.from, how, b, std::source_location::current(), &s.known);
     }
     /// Reads which frame is the newest, after a wait for one that is newer than the last. Opens the file of the name
     /// if there is none, or another one has it.
@@ -180,12 +178,12 @@ FERRY_INLINE subscriber::~subscriber() = default;
 
 FERRY_INLINE std::optional<frame<managed_tensor>> subscriber::next(std::chrono::nanoseconds limit,
                                                                    attach_options const& how, handle_ref b) {
-    return state_->next<managed_tensor>(limit, how, b);
+    return state_->next(limit, how, b, detail::attach_tensor);
 }
 
 FERRY_INLINE std::optional<frame<column>> subscriber::next_column(std::chrono::nanoseconds limit,
                                                                   attach_options const& how, handle_ref b) {
-    return state_->next<column>(limit, how, b);
+    return state_->next(limit, how, b, detail::attach_column);
 }
 
 FERRY_INLINE bool subscriber::has_publisher() const noexcept {

@@ -9,6 +9,7 @@
 #include <ferry/column/detail/utf8.hpp>
 #include <ferry/tensor/validate.hpp>
 
+#include <algorithm>
 #include <string_view>
 
 namespace FERRY_NAMESPACE::wire {
@@ -17,9 +18,12 @@ namespace detail {
 /// Returns whether a string is the name of a POSIX shared-memory segment: a slash, then no other slash, and no hidden
 /// file.
 [[nodiscard]] constexpr bool is_segment_name(std::string_view text) noexcept {
-    constexpr auto allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    auto const is_allowed = [](char c) {  // no list to search: attaches check names
+        auto const lower = static_cast<char>(c | 0x20);
+        return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    };
     return text.size() >= 2 && text.size() <= 255 && text[0] == '/' && text[1] != '.' &&
-           text.find_first_not_of(allowed, 1) == text.npos;
+           std::ranges::all_of(text.substr(1), is_allowed);
 }
 
 /// Returns whether a string is UTF-8 without NUL, so that it can be a C string.
