@@ -77,7 +77,8 @@ class allocation_handle {
         core_->begin(*allocation_, on, writes, call).value();
         lease owner{core_, *allocation_, on, writes};
         auto const& a = *allocation_;
-        auto const view = a.view(a.base, core_->device(), writes ? a.bits : a.bits | flags::read_only);
+        auto const bits = writes ? a.layout.flags() : a.layout.flags() | flags::read_only;
+        auto const view = a.view(a.base, core_->device(), bits);
         return own(std::move(owner), view, flags::none, version::current, r);
     }
 

@@ -76,20 +76,30 @@ struct allocation : lease_link {
     std::shared_ptr<lease_source> source{};  ///< of that memory, if it belongs to a column
     any_owner memory{}, host{};
     device host_device = cpu;
-    lease_marks marks{};  // after the memory: waits before that is freed
-    data_type type{};
-    flags bits{};
-    int rank = 0;
-    bool has_strides = false;
+    lease_marks marks{};               // after the memory: waits before that is freed
+    tensor_view layout{};              ///< without an address; in `original`, then in `dims`
     std::vector<std::int64_t> dims{};  ///< extents, then strides
     stream_token writer{};             ///< stream of the last lease for writing
     std::source_location where{};      ///< of the oldest live lease
 
+    [[nodiscard]] bool is_read_only() const noexcept { return has(layout.flags(), flags::read_only); }
     /// Returns the view of the elements in memory that begins at `begin`.
     [[nodiscard]] tensor_view view(std::byte* begin, device d, flags with) const noexcept {
-        strides_view const strides = has_strides ? strides_view{dims.data() + rank, rank} : strides_view{};
         void* const first = begin != nullptr ? begin + below : nullptr;
-        return {first, type, {dims.data(), rank}, strides, d, with};
+        return {first, layout.dtype(), layout.shape(), layout.strides(), d, with};
+    }
+    /// Copies the extents and strides from `original`, which is about to be released.
+    void keep_layout() {
+        auto const rank = layout.rank();
+        auto const strides = layout.strides();
+        dims.assign(layout.shape().data(), layout.shape().data() + rank);
+        if (!strides.is_implicit()) dims.insert(dims.end(), strides.data(), strides.data() + rank);
+        layout = tensor_view{static_cast<void*>(nullptr),
+                             layout.dtype(),
+                             {dims.data(), rank},
+                             strides.is_implicit() ? strides : strides_view{dims.data() + rank, rank},
+                             layout.device(),
+                             layout.flags()};
     }
 };
 
@@ -145,7 +155,7 @@ class spill_core {
     /// Returns whether one handle and no lease for reading refers to an allocation, which may then be written.
     [[nodiscard]] bool is_alone(allocation const& a) const noexcept {
         lock const held{mutex_};
-        return a.state.handles == 1 && a.state.readers == 0 && !has(a.bits, flags::read_only);
+        return a.state.handles == 1 && a.state.readers == 0 && !a.is_read_only();
     }
     /// Returns whether a lease for writing is live, and on which stream the last one began.
     [[nodiscard]] bool is_written(allocation const& a, stream_token& on) const noexcept {

@@ -133,20 +133,18 @@ FERRY_INLINE result<std::unique_ptr<allocation>> spill_core::describe(managed_te
                                << ":" << device_.id << ", the device of the memory space: pass a tensor of that device",
                            to);
     byte_reach reach;
-    if (!check_stream(on, device_, to) || !check_reach(v, reach, to)) return to.outcome.error();
-    auto made = std::make_unique<allocation>();
+    if (!check_stream(on, device_, to)) return to.outcome.error();
+    if (v.is_contiguous()) reach.above = static_cast<std::uint64_t>(v.nbytes());  // cheaper
+    else if (!check_reach(v, reach, to)) return to.outcome.error();
+    std::unique_ptr<allocation> made{new allocation};  // not zeroed
     auto& a = *made;
     if (!v.is_empty()) {
         a.below = reach.below;
         a.bytes = static_cast<std::size_t>(reach.below + reach.above);
         a.base = static_cast<std::byte*>(const_cast<void*>(v.data())) - a.below;
     }
-    a.type = v.dtype();
-    a.bits = v.flags() & (flags::subbyte_padded | flags::read_only);
-    a.rank = v.rank();
-    a.has_strides = !v.strides().is_implicit();
-    a.dims.assign(v.shape().data(), v.shape().data() + a.rank);
-    if (a.has_strides) a.dims.insert(a.dims.end(), v.strides().data(), v.strides().data() + a.rank);
+    auto const bits = v.flags() & (flags::subbyte_padded | flags::read_only);
+    a.layout = tensor_view{static_cast<void*>(nullptr), v.dtype(), v.shape(), v.strides(), device_, bits};
     if (on.names_stream()) {
         auto marked = mark(on);
         if (!marked) return marked.error();
@@ -219,7 +217,7 @@ FERRY_INLINE result<allocation*> spill_core::duplicate(allocation const& a, stre
         if (a.bytes != 0)
             if (auto copied = copy(base, device_, a.base, device_, a.bytes, on, !on.names_stream()); !copied)
                 return copied.error();
-        auto const view = a.view(base, device_, a.bits & flags::subbyte_padded);
+        auto const view = a.view(base, device_, a.layout.flags() & flags::subbyte_padded);
         auto tensor = own(std::move(*memory), view, flags::none, version::current, {"ferry::shared_tensor", {}});
         auto adopted = guarded([&] { return adopt(tensor, on, a.bytes, {"ferry::shared_tensor", {}}); });
         if (!adopted) wait_after_error(back_end_, on);
@@ -233,7 +231,7 @@ FERRY_INLINE result<allocation*> spill_core::duplicate(allocation const& a, stre
 
 FERRY_INLINE result<> spill_core::begin(allocation& a, stream_token on, bool writes, record to) {
     if (!check_stream(on, device_, to)) return to.outcome;
-    if (writes && has(a.bits, flags::read_only))
+    if (writes && a.is_read_only())
         return spill_error(errc::read_only, "the tensor is read-only: read it, or copy it", to);
     any_owner unused;  // destroyed without the lock
     lock held{mutex_};
@@ -343,6 +341,7 @@ FERRY_INLINE result<any_owner> spill_core::spill(allocation& a) noexcept {
     auto const copy_to = [&](ferry::device d) {
         a.host_device = d;
         return guarded([&]() -> result<any_owner> {
+            if (a.original) a.keep_layout();
             auto got = back_end_.allocate(d, a.bytes, {});
             if (!got) return got;
             auto copied = copy(got->data(), d, a.base, device_, a.bytes, options_.stream, true);
