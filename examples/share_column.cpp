@@ -53,6 +53,12 @@ int main() {
     int down[2];
     if (pipe(down) != 0) return 1;
     if (fork() == 0) return importer(down[0]);
+    // [place]
+    ferry::ipc::session session;
+    ferry::column const in_shared_memory = joined.to(ferry::ipc::shared_space{session});  // or an error
+    ferry::ipc::shared const uncopied =
+        ferry::ipc::share(in_shared_memory, {.session = &session, .copy = ferry::copy_policy::never});
+    // [/place]
     // [share]
     ferry::ipc::shared const shared = ferry::ipc::share(joined);
     auto const bytes = ferry::wire::to_bytes(shared.descriptor());
@@ -60,5 +66,5 @@ int main() {
     if (write(down[1], bytes.data(), bytes.size()) < 0) return 1;
     int status = 1;
     wait(&status);
-    return validity && !data.is_copied() && joined.length() == 4 && status == 0 ? 0 : 1;
+    return validity && !data.is_copied() && !uncopied.copied() && joined.length() == 4 && status == 0 ? 0 : 1;
 }

@@ -58,6 +58,7 @@ ferry::request read_request(fuzz::bytes& in) {
     req.stream = read_stream(in);
     auto const version = in.take<std::uint8_t>();
     req.max_version = {version % 4u, version / 4u % 6u};
+    req.placement = static_cast<ferry::placement>(in.below(2));
     return req;
 }
 
@@ -118,6 +119,9 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
     // Streams of other devices are refused before.
     HOLDS(belongs(req.stream, d.to.type));
 
+    bool const is_exact = req.placement == ferry::placement::exact;
+    HOLDS(!is_exact || (props.space && usable_as(*props.space, d.to)));
+
     // R53, R54: share or copy.
     bool const legacy = req.max_version.major == 0;
     bool const read_only = (static_cast<std::uint64_t>(props.bits) & 1) != 0,
@@ -126,6 +130,7 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
         HOLDS(usable_as(props.device, d.to));
         HOLDS(req.copy != copy_policy::always);
         HOLDS(props.is_shareable && props.is_describable);
+        HOLDS(!is_exact || props.is_in_space);
         HOLDS(!legacy || (!read_only && !padded));  // R13, R15
         HOLDS(has(d.bits, flags::read_only) == read_only);
         HOLDS(!has(d.bits, flags::is_copied));  // R12: sole ownership ends
@@ -134,7 +139,8 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
         HOLDS(has(d.bits, flags::is_copied));
         HOLDS(!has(d.bits, flags::read_only));
         HOLDS(req.copy == copy_policy::always || !usable_as(props.device, d.to) || !props.is_describable ||
-              !props.is_shareable || (legacy && (read_only || padded)));
+              !props.is_shareable || (legacy && (read_only || padded)) || (is_exact && !props.is_in_space));
+        HOLDS(d.placement == req.placement);
     }
     HOLDS(has(d.bits, flags::subbyte_padded) == (padded && !legacy));
     HOLDS((static_cast<std::uint64_t>(d.bits) & ~std::uint64_t{7}) == 0);  // R14
@@ -216,8 +222,10 @@ void relate(ferry::tensor_properties const& props, ferry::request const& req) {
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
     fuzz::bytes in{data, size};
-    auto const props = read_properties(in);
+    auto props = read_properties(in);
     auto const req = read_request(in);
+    if (in.flip()) props.space = read_device(in);
+    props.is_in_space = in.flip();
     check(props, req);
     relate(props, req);
     return 0;

@@ -57,6 +57,15 @@ TEST_CASE(
     ferry::managed_tensor const done = pending.get();  // waits for this copy only
     // [/async]
     CHECK(is_iota_on_host(done.view()));
+
+    ferry::cuda::pinned_pool const pool;
+    // [placement]
+    // `pool`: for example, a ferry::cuda::pinned_pool. Shares an array that lies in pinned memory already.
+    ferry::managed_tensor const h = ferry::to_dlpack(
+        array, {.device = ferry::cpu, .placement = ferry::placement::exact}, ferry::destination{pool, copier});
+    bool const was_copied = h.is_copied();
+    // [/placement]
+    CHECK((was_copied && pool.contains(h.view()) && is_iota_on_host(h.view())));
     CHECK(left_no_error());
 }
 

@@ -250,3 +250,71 @@ TEST_CASE("cuda: no call synchronises a whole device") {
     s.finish();
     CHECK(calls::count(calls::of::device_synchronize) == 0);
 }
+
+namespace {
+
+/// Exports tensors of every kind of memory into a space, exactly; `kinds` says which the space contains.
+template <class Space>
+void places(Space const& space, ferry::device target, std::initializer_list<bool> kinds, test_stream const& s) {
+    CAPTURE(ferry::name(space.device().type));
+    ferry::cuda::copier copier;
+    ferry::cuda::pool const pool;
+    std::int64_t const shape[] = {100};
+    auto contained = kinds.begin();
+    auto const check = [&](auto source, ferry::device where) {
+        CAPTURE(ferry::name(where.type));
+        bool const is_inside = *contained++;
+        ferry::buffer memory{400, std::move(source)};
+        ferry::tensor_view const view{static_cast<float*>(memory.data()), shape, {}, where};
+        auto const values = make_array(gpu, s.token(), {100});
+        ferry::copy(view, ferry::view_of(values), copier, s.token());
+        s.finish();
+        CHECK(space.contains(view) == is_inside);
+        auto tensor = ferry::make_managed(std::move(memory), view);
+        ferry::request req{.device = target, .placement = ferry::placement::exact};
+        if (target == gpu) req.stream = s.token();  // that of the pool
+        auto const got =
+            ferry::to_dlpack(std::move(tensor), req, ferry::destination{space, copier}, ferry::already_ready);
+        must(cudaDeviceSynchronize());
+        bool const is_shared = is_inside && (where == target || ferry::is_host_accessible(target));
+        CHECK(got.is_copied() == !is_shared);
+        CHECK((got.view().data() == view.data()) == is_shared);
+        CHECK(got.device() == target);
+        CHECK(space.contains(got.view()));
+        CHECK(is_iota(read(got.view().data(), 100)));
+    };
+    check(ferry::host_space{}, ferry::cpu);
+    check(ferry::cuda::pinned_space{}, pinned);
+    check(ferry::cuda::managed_space{}, managed);
+    check(ferry::cuda::device_space{}, gpu);
+    check(ferry::cuda::pool_space{pool, s.get()}, gpu);
+    CHECK(contained == kinds.end());
+    CHECK(left_no_error());
+}
+
+}  // namespace
+
+TEST_CASE("cuda D9: with placement::exact, results lie in the space: its memory is shared, other memory is copied") {
+    test_stream const s;
+    places(ferry::cuda::pinned_space{}, ferry::cpu, {false, true, false, false, false}, s);
+    places(ferry::cuda::pinned_space{}, pinned, {false, true, false, false, false}, s);
+    places(ferry::cuda::pinned_pool{}, ferry::cpu, {false, true, false, false, false}, s);
+    places(ferry::cuda::managed_space{}, managed, {false, false, true, false, false}, s);
+    places(ferry::cuda::device_space{}, gpu, {false, false, false, true, false}, s);
+    places(ferry::cuda::pool_space{ferry::cuda::pool{}, s.get()}, gpu, {false, false, false, false, false}, s);
+    ferry::cuda::pool const own;
+    ferry::cuda::pool_space const space{own, s.get()};
+    ferry::buffer const inside{400, space};
+    std::int64_t const shape[] = {50}, steps[] = {2}, backwards[] = {-1};
+    auto* const data = static_cast<float*>(inside.data());
+    CHECK(space.contains({data, shape, steps, gpu}));
+    CHECK(space.contains({data + 49, shape, backwards, gpu}));
+    ferry::buffer const registered{3 << 12, ferry::host_space{}, 4096};  // the middle page is pinned
+    auto* const page = static_cast<std::byte*>(registered.data()) + 4096;
+    must(cudaHostRegister(page, 4096, cudaHostRegisterPortable));
+    std::int64_t const page_shape[] = {4096};
+    CHECK(ferry::cuda::pinned_space{}.contains({page, page_shape}));
+    CHECK_FALSE(ferry::cuda::pinned_space{}.contains({page + 1, page_shape}));
+    CHECK_FALSE(ferry::cuda::pinned_space{}.contains({page - 1, page_shape}));
+    must(cudaHostUnregister(page));
+}

@@ -137,6 +137,17 @@ inline constexpr device cpu{device_type::cpu, 0};
     return a.type == b.type && (a.id == b.id || ignores_id(a.type));
 }
 
+namespace detail {
+
+/// Returns whether memory of `from` can be used as memory of `to` without a copy: host-accessible memory can be used as
+/// CPU memory, and managed memory as CUDA memory (R39, R53).
+[[nodiscard]] constexpr bool is_reachable_as(device from, device to) noexcept {
+    return is_same_device(from, to) || (to.type == device_type::cpu && is_host_accessible(from)) ||
+           (to.type == device_type::cuda && from.type == device_type::cuda_managed);
+}
+
+}  // namespace detail
+
 /// Returns the name of a device type, for use in messages.
 ///
 /// \param type  device type

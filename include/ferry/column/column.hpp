@@ -66,7 +66,9 @@ class column : public column_interface<column> {
         return column_values<T>::try_make(view_, owner_, where);
     }
 
-    /// Copies the column to a device or into a memory space. Returns the column itself if it is on that device already.
+    /// Copies the column to a device or into a memory space. Returns the column itself if it is on that device already;
+    /// for a space, only if the space contains all of its buffers (`containing_space`). Those that it contains are not
+    /// copied, so that `ipc::share` with ipc::share_copies::never shares the result of `to(shared_space)`.
     /// The copy has one allocation with the bytes that the items use, each once, as they are: buffers that nodes share
     /// are shared by the copies. Of a slice, the copy has all text and all items of lists, and the bitmaps from a whole
     /// byte on, so that its offset is below 8; runs are not cut. Requires #include <ferry/column/to.hpp>.

@@ -14,19 +14,21 @@
 namespace FERRY_NAMESPACE {
 namespace detail {
 
-/// Moves a column into memory that the back end `memory` allocates. The children of a struct, which are on different
-/// devices, are moved one by one, without a stream: `on` may belong to one of the devices, and copies of the others
-/// cannot run on it.
+/// Moves a column into memory that the back end `memory` allocates. `is_exact`: the buffers of the result lie in its
+/// space; a column on the target device is otherwise returned as it is. The children of a struct, which are on
+/// different devices, are moved one by one, without a stream: `on` may belong to one of the devices, and copies of the
+/// others cannot run on it.
 [[nodiscard]] FERRY_INLINE column move_column(column const& c, device target, back_end_ref b, back_end_ref memory,
-                                              stream_token on, std::source_location where);
+                                              bool is_exact, stream_token on, std::source_location where);
 
 /// See column::to.
 template <class Where>
 struct column_move {
     [[nodiscard]] static column run(column const& c, Where const& place, back_end_ref b, stream_token on,
                                     std::source_location where) {
-        if constexpr (memory_space<Where>) return move_column(c, place.device(), b, destination{place, b}, on, where);
-        else return move_column(c, place, b, b, on, where);
+        if constexpr (memory_space<Where>)
+            return move_column(c, place.device(), b, destination{place, b}, true, on, where);
+        else return move_column(c, place, b, b, false, on, where);
     }
 };
 

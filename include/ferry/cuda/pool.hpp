@@ -3,6 +3,7 @@
 
 #include <ferry/base/device.hpp>
 #include <ferry/cuda/detail/capture.hpp>
+#include <ferry/cuda/detail/driver.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/space.hpp>
@@ -119,6 +120,13 @@ class pool_space {
     }
     /// Returns the device of the pool.
     [[nodiscard]] ferry::device device() const noexcept { return {device_type::cuda, pool_.device_id()}; }
+    /// Returns whether a tensor lies in memory of the pool, allocated on any stream.
+    ///
+    /// \param v  tensor with elements
+    /// \throws error  errc::no_driver
+    [[nodiscard]] bool contains(tensor_view const& v) const {
+        return detail::at_both_ends(v, [&](void const* p) { return detail::pool_of(p) == pool_.get(); });
+    }
 
    private:
     pool pool_;

@@ -131,6 +131,15 @@ class recycled {
     }
     /// Returns the device of the memory.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return Space{}.device(); }
+    /// Returns whether a tensor lies in memory of the kind that the pool allocates.
+    ///
+    /// \param v  tensor with elements
+    /// \throws   exceptions of the space
+    [[nodiscard]] bool contains(tensor_view const& v) const
+        requires containing_space<Space>
+    {
+        return Space{}.contains(v);
+    }
     /// Returns the amount of memory that is kept and not in use, in bytes.
     [[nodiscard]] std::size_t kept() const {
         std::lock_guard const lock{state_->mutex};

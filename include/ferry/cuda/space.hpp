@@ -5,7 +5,10 @@
 #include <ferry/cuda/detail/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/facts.hpp>
 #include <ferry/space/memory_space.hpp>
+#include <ferry/tensor/validate.hpp>
+#include <ferry/tensor/view.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +19,21 @@ namespace detail {
 /// Returns the number of bytes to allocate, at least 1: for 0 bytes CUDA returns null or an error, but a memory space
 /// must return memory or throw.
 [[nodiscard]] constexpr std::size_t at_least_one(std::size_t bytes) noexcept { return bytes == 0 ? 1 : bytes; }
+
+/// Returns whether `test` holds for the first and the last byte of a tensor with elements.
+template <class Test>
+[[nodiscard]] bool at_both_ends(tensor_view const& v, Test test) {
+    ferry::detail::byte_reach reach{0, static_cast<std::uint64_t>(v.nbytes())};
+    if (!v.strides().is_implicit())
+        static_cast<void>(ferry::detail::find_reach(v.shape(), v.strides(), v.dtype(), v.is_padded(), reach));
+    auto const* const data = static_cast<std::byte const*>(v.data());
+    return test(data - reach.below) && test(data + reach.above - 1);
+}
+/// Returns whether the driver knows the memory of a tensor with elements as memory of `d`.
+/// \throws error  errors of device_of_pointer
+[[nodiscard]] inline bool is_memory_of(tensor_view const& v, ferry::device d) {
+    return at_both_ends(v, [&](void const* p) { return is_same_device(device_of_pointer(p), d); });
+}
 
 }  // namespace detail
 
@@ -49,6 +67,14 @@ class device_space {
     }
     /// Returns the device of the memory.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda, device_id_}; }
+    /// Returns whether a tensor lies in memory of cudaMalloc on this device.
+    ///
+    /// \param v  tensor with elements
+    /// \return   false for memory of pools, for virtual memory, and for memory of another process
+    /// \throws error  errors of device_of_pointer
+    [[nodiscard]] bool contains(tensor_view const& v) const {
+        return detail::is_memory_of(v, device()) && detail::at_both_ends(v, detail::is_of_malloc);
+    }
 
    private:
     std::int32_t device_id_;
@@ -78,6 +104,11 @@ struct pinned_space {
     }
     /// Returns the device of the memory, cuda_host.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda_host, 0}; }
+    /// Returns whether a tensor lies in pinned memory, allocated or registered.
+    ///
+    /// \param v  tensor with elements
+    /// \throws error  errors of device_of_pointer
+    [[nodiscard]] bool contains(tensor_view const& v) const { return detail::is_memory_of(v, device()); }
 };
 
 /// A memory space of managed memory, accessible from the host and all GPUs; pages migrate on access. Deallocation
@@ -103,6 +134,11 @@ struct managed_space {
     }
     /// Returns the device of the memory, cuda_managed.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda_managed, 0}; }
+    /// Returns whether a tensor lies in managed memory.
+    ///
+    /// \param v  tensor with elements
+    /// \throws error  errors of device_of_pointer
+    [[nodiscard]] bool contains(tensor_view const& v) const { return detail::is_memory_of(v, device()); }
 };
 
 }  // namespace FERRY_NAMESPACE::cuda

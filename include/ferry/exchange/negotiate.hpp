@@ -13,6 +13,7 @@
 #include <ferry/tensor/layout.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace FERRY_NAMESPACE {
 
@@ -33,6 +34,10 @@ struct tensor_properties {
     /// Whether DLPack can describe the layout and the consumer supports it. DLPack cannot describe packed data that
     /// begins within a byte (R21); some consumers do not support padded sub-byte elements (R13).
     bool is_describable = true;
+    /// Device of the space of the back end (`destination`); std::nullopt without a space. Ignored for placement::any.
+    std::optional<ferry::device> space{};
+    /// Whether the space contains the tensor. Ignored for placement::any.
+    bool is_in_space = false;
 };
 
 /// The outcome of an exchange: the same memory, new memory, or an error.
@@ -58,6 +63,8 @@ struct decision {
     errc reason = errc::ok;      ///< error code of a refusal
     char const* text = nullptr;  ///< error text of a refusal, with the fix
     ferry::layout layout = ferry::layout::strided;  ///< layout of a copy; see `request`
+    /// For placement::exact, the memory of a copy comes from the space, not from array_traits<T>::allocate.
+    ferry::placement placement = ferry::placement::any;
 
     friend constexpr bool operator==(decision const&, decision const&) = default;
 };
@@ -80,13 +87,6 @@ namespace detail {
     return {};
 }
 
-/// Returns whether memory of `from` can be used as memory of `to` without a copy: host-accessible memory can be used as
-/// CPU memory, and managed memory as CUDA memory (R39, R53).
-[[nodiscard]] constexpr bool is_reachable_as(device from, device to) noexcept {
-    return is_same_device(from, to) || (to.type == device_type::cpu && is_host_accessible(from)) ||
-           (to.type == device_type::cuda && from.type == device_type::cuda_managed);
-}
-
 /// Returns whether the data must be complete on return because the consumer has no stream to order (R48, R49).
 [[nodiscard]] constexpr bool is_synchronous(device to, stream_token consumer) noexcept {
     return !uses_streams(to.type) || (!consumer.names_stream() && !consumer.is_no_sync());
@@ -99,9 +99,12 @@ namespace detail {
 }
 
 /// Returns the request to pass to a producer, without no_sync if the requested device is the CPU: a producer that
-/// ignores the device would otherwise return incomplete data (R48).
+/// ignores the device would otherwise return incomplete data (R48). Without the placement, because ferry makes the copy
+/// into a space.
 [[nodiscard]] constexpr request for_producer(request req) noexcept {
     if (req.device && !uses_streams(req.device->type) && req.stream.is_no_sync()) req.stream = {};
+    if (req.placement == placement::exact && req.copy == copy_policy::always) req.copy = copy_policy::if_needed;
+    req.placement = placement::any;
     return req;
 }
 
@@ -123,7 +126,7 @@ namespace detail {
 
     decision d;
     d.to = req.device ? *req.device : props.device;  // GCC 12 warns of uninitialised members in value_or
-    if (ignores_id(d.to.type)) d.to.id = 0;   // R35
+    if (ignores_id(d.to.type)) d.to.id = 0;          // R35
     if (!is_known(d.to.type) || d.to.id < 0)
         return refuse(
             errc::device,
@@ -131,6 +134,19 @@ namespace detail {
                 ? "the requested device is not one that DLPack defines: request a device type "
                   "of DLPack, with an id of 0 or greater (R34)"
                 : "the device of the array is not one that DLPack defines: correct the device in the adapter (R34)");
+
+    bool is_misplaced = false;
+    if (req.placement == placement::exact) [[unlikely]] {
+        if (!props.space)
+            return refuse(
+                errc::argument,
+                "placement::exact needs a memory space: pass ferry::destination{space, back_end} as the back end");
+        if (!detail::is_reachable_as(*props.space, d.to))
+            return refuse(errc::device,
+                          "the space of the destination is on another device than the request: request the device of "
+                          "the space, or pass a space of the requested device");
+        is_misplaced = !props.is_in_space;
+    }
 
     // The stream belongs to the target device (R48).
     if (req.stream.is_ambiguous())
@@ -149,7 +165,7 @@ namespace detail {
             "stream of the target device, or omit the device of the stream (R48)");
 
     // Share or copy (R53).
-    bool const fresh = req.copy == copy_policy::always;
+    bool const fresh = req.copy == copy_policy::always || is_misplaced;
     bool const reachable = detail::is_reachable_as(props.device, d.to);
     bool const needs_flags = legacy && lost_in_legacy(bits) != flags::none;
     if (fresh || !reachable || needs_flags || !props.is_describable || !props.is_shareable) {
@@ -168,6 +184,11 @@ namespace detail {
                     errc::copy_needed,
                     "the legacy struct has no flags for read-only or padded data, and the request forbids a copy "
                     "(copy=False): request max_version=(1, 0) (R15)");
+            if (is_misplaced)
+                return refuse(errc::copy_needed,
+                              "the space of the destination does not contain the data, and the request forbids a copy "
+                              "(copy=False): permit a copy, allocate the data from the space, or request "
+                              "placement::any");
             return refuse(errc::not_shareable,
                           "the array does not own its elements, or its owner cannot be shared, and the request forbids "
                           "a copy: pass std::move(array), call borrow(), add array_traits::share or "
@@ -175,6 +196,7 @@ namespace detail {
         }
         d.action = action::copy;
         d.layout = req.layout;
+        d.placement = req.placement;
     }
 
     // The wait (R43, R48, R49).
@@ -183,8 +205,8 @@ namespace detail {
         stream_token const ready = pending ? props.ready_on.bound_to(props.device) : already_ready;
         stream_token const consumer = req.stream.is_none() ? detail::default_stream(d.to) : req.stream.bound_to(d.to);
         // Nothing keeps the source of such a copy alive, and the caller has no stream to wait for.
-        bool const lent = d.action == action::copy && props.device.type != device_type::cpu &&
-                          !props.is_shareable && req.stream.is_none();
+        bool const lent = d.action == action::copy && props.device.type != device_type::cpu && !props.is_shareable &&
+                          req.stream.is_none();
         bool const synchronous = lent || detail::is_synchronous(d.to, consumer);
         bool const unordered = consumer.is_no_sync() && !synchronous;
         if (d.action == action::share) {

@@ -21,6 +21,13 @@ enum class copy_policy : std::uint8_t {
     never,      ///< share, otherwise fail with errc::copy_needed or errc::not_shareable (False)
 };
 
+/// Where the memory of the result may lie.
+enum class placement : std::uint8_t {
+    any,    ///< in memory that the requested device can access
+    exact,  ///< in the space of the `destination` that is passed as the back end: shares only tensors that the space
+            ///< contains (`containing_space`), and copies others into it
+};
+
 /// The request of a consumer: the arguments of `__dlpack__` (R52). The order of the members is stable, so that
 /// designated initialisers remain valid: `{.device = ferry::cpu, .copy = ferry::copy_policy::always}`.
 struct request {
@@ -36,6 +43,8 @@ struct request {
     /// to_dlpack), and layout::contiguous is row-major. Does not cause a copy, with one exception: with
     /// copy_policy::always and layout::contiguous, ferry copies again if the producer's copy has another order.
     ferry::layout layout = ferry::layout::strided;
+    /// Where the memory of the result may lie.
+    ferry::placement placement = ferry::placement::any;
 };
 
 namespace detail {
@@ -56,6 +65,7 @@ struct wrong_request {
     wrong_stream stream;
     version max_version = version::current;
     ferry::layout layout = ferry::layout::strided;
+    ferry::placement placement = ferry::placement::any;
 };
 
 /// A number, a pointer, or a type and an id in braces instead of a device, and a request with it. Both compilers select
@@ -72,6 +82,7 @@ struct request_of_wrong_device {
     stream_token stream{};
     version max_version = version::current;
     ferry::layout layout = ferry::layout::strided;
+    ferry::placement placement = ferry::placement::any;
 };
 
 /// The same for a bool or a number instead of a copy_policy.
@@ -86,6 +97,7 @@ struct request_of_wrong_copy {
     stream_token stream{};
     version max_version = version::current;
     ferry::layout layout = ferry::layout::strided;
+    ferry::placement placement = ferry::placement::any;
 };
 
 }  // namespace detail

@@ -26,6 +26,9 @@ class shared_space {
     /// \param p  from `allocate`
     FERRY_INLINE void deallocate(void* p, std::size_t, std::size_t = default_alignment) noexcept;
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
+    /// Returns whether a tensor lies in memory that the session shares without a copy.
+    /// \param v  tensor with elements
+    [[nodiscard]] FERRY_INLINE bool contains(tensor_view const& v) const;
 
    private:
     std::shared_ptr<detail::session_state> state_;

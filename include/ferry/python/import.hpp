@@ -298,14 +298,15 @@ void import_object(PyObject* x, request const& req, BackEnd& b, imported& got) {
 inline constexpr ferry::detail::sentence copied_text =
     "copy=False was requested, but the producer made a copy (R54): request copy=None";
 
-/// Returns whether a tensor satisfies a request for a managed_tensor, so that no copy and no wait remains.
+/// Returns whether a tensor satisfies a request with placement::any for a managed_tensor, so that no copy and no wait
+/// remains.
 [[nodiscard]] inline bool is_final(request const& req, managed_tensor const& got) noexcept {
     return !req.device && req.copy == copy_policy::if_needed && req.stream.is_none() &&
            got.device().type == device_type::cpu;
 }
 
-/// See from_python.
-template <class T, class BackEnd>
+/// See from_python. `MayPlace`: the request may have placement::exact.
+template <class T, bool MayPlace = false, class BackEnd>
 [[nodiscard]] T import_as(PyObject* x, request const& req, BackEnd& b, flags assumed = flags::read_only) {
     auto const where = in_python;
     imported got{.assumed = assumed};
@@ -318,7 +319,7 @@ template <class T, class BackEnd>
     if (is_copied_despite(x, req, got.tensor))
         ferry::detail::fail(errc::copy_needed, "from_dlpack", message{copied_text}, where);
     if constexpr (std::same_as<T, managed_tensor>)
-        if (is_final(req, got.tensor)) return std::move(got.tensor);
+        if ((!MayPlace || req.placement == placement::any) && is_final(req, got.tensor)) return std::move(got.tensor);
     gil_releasing_back_end releasing{b};
     auto const rest = remaining(x, req, got.tensor);
     return ferry::from_dlpack<T>(std::move(got.tensor), rest, releasing, got.ready_on, where);
@@ -358,7 +359,7 @@ template <class T, class BackEnd>
 template <class T, class BackEnd = host_back_end>
 [[nodiscard]] T from_python(PyObject* x, request const& req, BackEnd&& b = {}, flags assumed = flags::read_only) {
     detail::require_main_interpreter();
-    return detail::import_as<T>(x, req, b, assumed);
+    return detail::import_as<T, true>(x, req, b, assumed);
 }
 // clang-format off
 FERRY_DELETED_BRACED(from_python, try_from_python, (PyObject*, ferry::detail::wrong_request, Rest&&...), "streams are neither integers nor pointers: pass stream_token::cuda(the cudaStream_t), stream_token::from_cuda_handle(a void*), stream_token::cuda_legacy_default(), stream_token::rocm(the hipStream_t), or {} for no stream",

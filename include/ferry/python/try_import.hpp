@@ -100,7 +100,7 @@ template <class T, class BackEnd = host_back_end>
                 return error{errc::copy_needed, api, message{detail::copied_text}, where};
         }
         if constexpr (std::same_as<T, managed_tensor>)
-            if (detail::is_final(req, got.tensor)) return std::move(got.tensor);
+            if (req.placement == placement::any && detail::is_final(req, got.tensor)) return std::move(got.tensor);
         detail::gil_releasing_back_end releasing{b};
         auto const rest = detail::remaining(x, req, got.tensor);
         return ferry::try_from_dlpack<T>(std::move(got.tensor), rest, releasing, got.ready_on, where);

@@ -1,6 +1,7 @@
 // ferry: the interface of back ends, which allocate, copy and wait on devices.
 #pragma once
 
+#include <ferry/base/detail/catching.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
@@ -11,9 +12,11 @@
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/host_copy.hpp>
 #include <ferry/space/memory_space.hpp>
+#include <ferry/tensor/view.hpp>
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <source_location>
 #include <type_traits>
 #include <utility>
@@ -135,6 +138,17 @@ template <class Has, class B>
 template <class Has, class B>
 using operations_found = std::remove_pointer_t<decltype(find_operations<Has>(std::declval<B&>()))>;
 
+/// Back ends that allocate from a space of the caller. `locate(v, space, is_inside)` sets the device of the space, and
+/// whether the space contains the elements of `v`.
+struct locates {
+    template <class B>
+    static constexpr bool of = requires(B& b, tensor_view const& v, std::optional<device>& space, bool& is_inside) {
+        b.locate(v, space, is_inside);
+    };
+};
+template <class B>
+inline constexpr bool has_space = !std::is_void_v<operations_found<locates, B>>;
+
 /// Base class of back ends that change some operations of another back end. Forwards the operations that each back end
 /// has. Others are found by `underneath`. Stores a pointer to the other back end; as thread-safe as that back end.
 template <back_end BackEnd>
@@ -168,7 +182,8 @@ class changed_back_end {
 }  // namespace detail
 
 /// A back end that allocates from a memory space of the caller (D9) and forwards copies, ordering and waits to another
-/// back end. Stores a copy of the space, which is a handle, and a pointer to the back end. As thread-safe as both.
+/// back end. With placement::exact, the result of an exchange lies in this space. Stores a copy of the space, which is
+/// a handle, and a pointer to the back end. As thread-safe as both.
 template <memory_space Space, back_end BackEnd = host_back_end const>
 class destination : public detail::changed_back_end<BackEnd> {
    public:
@@ -188,10 +203,11 @@ class destination : public detail::changed_back_end<BackEnd> {
     }
     /// Allocates memory from the space. Exceptions from the space propagate.
     ///
-    /// \param d      device of the result
+    /// \param d      device of the result: that of the space, cpu for a host-accessible space, or CUDA for managed
+    ///               memory (R39)
     /// \param bytes  size
     /// \return       memory from the space; without exceptions, a result that contains it
-    /// \throws error  errc::device when `d` is not the space's device; errc::out_of_memory when the space returns null
+    /// \throws error  errc::device for another device; errc::out_of_memory when the space returns null
     [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token) const {
 #if FERRY_HAS_EXCEPTIONS
         static_cast<void>(check_device(d, {"ferry::destination", std::source_location::current()}));
@@ -204,10 +220,23 @@ class destination : public detail::changed_back_end<BackEnd> {
     }
     /// Returns the space.
     [[nodiscard]] constexpr Space const& space() const noexcept { return space_; }
+    /// Sets the device of the space, and whether the space contains a tensor (`containing_space`). An exception of the
+    /// space counts as false.
+    ///
+    /// \param v          tensor; without elements, it lies in every space
+    /// \param space      set to the device of the space
+    /// \param is_inside  set to whether the space contains the elements of `v`
+    void locate(tensor_view const& v, std::optional<device>& space, bool& is_inside) const noexcept {
+        space = space_.device();
+        detail::record ignored{"", {}};
+        is_inside = detail::check_view(v, ignored) && v.is_empty();
+        if constexpr (containing_space<Space>)
+            if (ignored.outcome && !is_inside) detail::ignore_exceptions([&] { is_inside = space_.contains(v); });
+    }
 
    private:
     [[nodiscard]] bool check_device(device d, detail::reporter r) const {
-        if (is_same_device(d, space_.device())) return true;
+        if (detail::is_reachable_as(space_.device(), d)) return true;
         return report(r, errc::device,
                       message{"the result is requested on "} << name(d.type) << ", expected "
                                                              << name(space_.device().type)

@@ -14,6 +14,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -28,6 +29,7 @@ struct back_end_operations {
     result<> (*order)(void*, stream_token, stream_token);
     result<> (*wait)(void*, stream_token);
     result<any_owner> (*mark)(void*, stream_token);
+    void (*locate)(void*, tensor_view const&, std::optional<device>&, bool&);
 };
 
 /// Moves an object, or that of a result, into an owner.
@@ -79,8 +81,12 @@ struct FERRY_HIDDEN operations_of {
         if constexpr (marking_back_end<B>) return own_result([&] { return at<B>(b).mark(on); });
         else return any_owner{};
     }
-    static constexpr back_end_operations table{reaches, allocate, copy,
-                                               order,   wait,     marking_back_end<B> ? mark : nullptr};
+    static void locate([[maybe_unused]] void* b, [[maybe_unused]] tensor_view const& v,
+                       [[maybe_unused]] std::optional<device>& space, [[maybe_unused]] bool& is_inside) {
+        if constexpr (has_space<B>) find_operations<locates>(at<B>(b))->locate(v, space, is_inside);
+    }
+    static constexpr back_end_operations table{
+        reaches, allocate, copy, order, wait, marking_back_end<B> ? mark : nullptr, has_space<B> ? locate : nullptr};
 };
 
 /// Calls the operations of a back end of any type.
@@ -99,6 +105,10 @@ class back_end_calls {
     /// Returns an empty owner if the back end has no `mark`.
     [[nodiscard]] result<any_owner> mark(stream_token on) const {
         return operations_->mark != nullptr ? operations_->mark(object_, on) : any_owner{};
+    }
+    /// Sets the device of the space, and whether it contains a tensor, if the back end has a space.
+    void locate(tensor_view const& v, std::optional<device>& space, bool& is_inside) const {
+        if (operations_->locate != nullptr) operations_->locate(object_, v, space, is_inside);
     }
 
    protected:

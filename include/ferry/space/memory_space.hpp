@@ -4,6 +4,7 @@
 #include <ferry/base/detail/allocate.hpp>
 #include <ferry/base/detail/catching.hpp>
 #include <ferry/base/device.hpp>
+#include <ferry/fwd.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -29,6 +30,14 @@ concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constr
                            s.deallocate(p, n, n);
                            { c.device() } -> std::same_as<ferry::device>;
                        };
+
+/// A memory space that knows its memory: `contains(v)` returns whether all elements of a tensor lie in memory of the
+/// space, or of the kind that it allocates; false when that is not certain. The view is valid and has elements. With
+/// placement::exact, exchanges share only what the space contains; a space without `contains` contains nothing.
+template <class S>
+concept containing_space = memory_space<S> && requires(S const& s, tensor_view const& v) {
+    { s.contains(v) } -> std::same_as<bool>;
+};
 
 namespace detail {
 

@@ -1,5 +1,5 @@
-// A request and the wrong requests that deleted overloads take have the same members in the same order, so that a member
-// that is added to one of them only does not compile.
+// A request and the wrong requests that deleted overloads take have the same members in the same order, so that a
+// member that is added to one of them only does not compile.
 #include <ferry/exchange/request.hpp>
 
 #include <optional>
@@ -10,17 +10,22 @@ using namespace ferry;
 
 template <class R, class Device, class Copy, class Stream>
 constexpr bool has_the_members = requires(Device device, Copy copy, Stream stream) {
-    R{.device = device, .copy = copy, .stream = stream, .max_version = version::current, .layout = layout::strided};
+    R{.device = device,
+      .copy = copy,
+      .stream = stream,
+      .max_version = version::current,
+      .layout = layout::strided,
+      .placement = placement::any};
 };
 template <class R>
 constexpr bool has_no_other(R const& r) {
-    auto const& [device, copy, stream, max_version, layout] = r;
+    auto const& [device, copy, stream, max_version, layout, placement] = r;
     return &device == &r.device && &copy == &r.copy && &stream == &r.stream && &max_version == &r.max_version &&
-           &layout == &r.layout;
+           &layout == &r.layout && &placement == &r.placement;
 }
 template <class R>
 constexpr bool is_equal_to_default(R const& r) {
-    return r.max_version == request{}.max_version && r.layout == request{}.layout;
+    return r.max_version == request{}.max_version && r.layout == request{}.layout && r.placement == placement::any;
 }
 
 using place = std::optional<device>;

@@ -5,10 +5,12 @@
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
 #include <support/no_owner.hpp>
+#include <support/placed_space.hpp>
 #include <support/random_columns.hpp>
 #include <support/sim_column.hpp>
 #include <support/sim_space.hpp>
 #include <support/sim_world.hpp>
+#include <support/split_columns.hpp>
 #include <support/stream_ordered.hpp>
 
 #define WORLDS support::sim_world
@@ -338,4 +340,84 @@ TEST_CASE(
     check([&](auto& b) { static_cast<void>(in_one_piece.to(other_gpu, b, on)); });
     check([&](auto& b) { static_cast<void>(ferry::from_tensors(lend(data, {apart}), {}, b, on)); });
     check([&](auto& b) { static_cast<void>(ferry::from_tensors(lend(data, {}), lend(valid, {}), b, on)); });
+}
+
+namespace {
+
+/// Whether all bytes that the items of a column use lie in a space.
+bool lies_in(support::arena const& space, ferry::column_view c) {
+    auto const unused = ferry::detail::unused_items(c);
+    for (std::size_t i = 0; i < c.buffers().size(); ++i) {
+        auto const used = ferry::detail::used_bytes(c, i, unused);
+        if (used.bytes != 0 && !space.has(used.begin)) return false;
+    }
+    for (int i = 0; i < c.child_count(); ++i)
+        if (!lies_in(space, ferry::detail::used_child(c, i))) return false;
+    return !c.has_dictionary() || lies_in(space, c.dictionary());
+}
+
+}  // namespace
+
+TEST_CASE("D9: a column is moved into a space: buffers that the space contains are shared, others are copied") {
+    unsigned seed = 500'000;
+    for (device const place : {ferry::cpu, pinned, gpu})
+        for (auto const& format : every_format())
+            for (int turn = 0; turn < 4; ++turn) {
+                world w;
+                support::arena target{w.sim, place}, other{w.sim, place};
+                {
+                    column_maker maker{++seed};
+                    INFO(format, " seed ", seed);
+                    auto const host = maker.make(format, maker.below(40), 3);
+                    // turn 0: all in the other space; 3: all in the target
+                    support::split_columns split{
+                        place, [&](void const* bytes, std::size_t size, std::shared_ptr<void>& owner) {
+                            support::plain_space const from{turn == 3 || (turn != 0 && maker.below(2) != 0) ? &target
+                                                                                                            : &other};
+                            owner = {from.allocate(size, 64), [from](void* p) { from.deallocate(p, 0, 0); }};
+                            std::memcpy(w.sim.block_at(owner.get())->device_side(), bytes, size);
+                            return owner.get();
+                        }};
+                    auto whole = split.put(host);
+                    auto const begin = maker.below(whole.length() + 1);
+                    auto part = whole.slice(begin, maker.below(whole.length() - begin + 1));
+                    auto const expected = support::shown(host.slice(begin, part.length()));
+                    auto const before = target.allocated;
+                    auto moved = part.to(support::knowing_space{&target}, w.sim, w.stream);
+                    CHECK(target.allocated <= before + 1);
+                    CHECK(lies_in(target, moved.view()));
+                    CHECK(moved.device() == place);
+                    if (turn == 3) CHECK(target.allocated == before);
+                    auto const again = moved.to(support::knowing_space{&target}, w.sim, w.stream);
+                    CHECK(again.view().node().buffers.data() == moved.view().node().buffers.data());  // the same
+                    auto const forced = part.to(support::plain_space{&target}, w.sim, w.stream);
+                    CHECK(lies_in(target, forced.view()));
+                    w.sim.finish(w.stream);
+                    whole = part = column{};
+                    CHECK(support::shown(moved.to(ferry::cpu, w.sim, w.stream)) == expected);
+                    CHECK(support::shown(forced.to(ferry::cpu, w.sim, w.stream)) == expected);
+                }
+                CHECK(target.allocated == target.freed);
+                CHECK(other.allocated == other.freed);
+                CHECK(w.sim.live_bytes() == 0);
+                CHECK((w.sim.races() == 0 && w.sim.reads_after_release() == 0));
+            }
+}
+
+TEST_CASE("D9: after a failed move into a space, nothing is lost, and the column is unchanged") {
+    world w;
+    support::arena target{w.sim, ferry::cpu};
+    auto const c = frame(10);
+    auto const before = support::shown(c);
+    support::knowing_space const space{&target};
+    CHECK(support::for_each_failing_allocation([&](int) { static_cast<void>(c.to(space, w.sim)); }) > 5);
+    target.fail_at = target.allocated + 1;
+    auto const got = c.try_to(space, w.sim);
+    CHECK((!got && got.error().code() == errc::out_of_memory));
+    target.fail_at = 0;
+    auto const there = c.to(gpu, w.sim, w.stream);
+    w.sim.fail_at(verb::copy, 1);
+    fails(errc::driver, [&] { static_cast<void>(there.to(space, w.sim, w.stream)); }, {"injected"});
+    CHECK(target.allocated == target.freed);
+    CHECK(support::shown(c) == before);
 }

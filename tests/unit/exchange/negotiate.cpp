@@ -89,12 +89,16 @@ constexpr decision expected(tensor_properties p, request const& r) {
         to.type != device_type::cpu && to.type != cuda_host && to.type != rocm_host && to.type != cuda_managed;
     if (static_cast<int>(to.type) == 5 || (id_matters && to.id < 0)) return refused(errc::device);  // R34
     if (!id_matters) to.id = 0;                                                                     // R35
+    bool const exact = r.placement == placement::exact;
+    if (exact && !p.space) return refused(errc::argument);
+    if (exact && !can_share(*p.space, to)) return refused(errc::device);
     if (!stream_fits(r.stream, to)) return refused(errc::stream);
 
     bool const legacy = r.max_version == version::legacy;  // R57
     bool const read_only = has(p.bits, flags::read_only), padded = has(p.bits, flags::subbyte_padded);
     bool const shares = can_share(p.device, to) && r.copy != copy_policy::always &&
-                        !(legacy && (read_only || padded)) && p.is_describable && p.is_shareable;  // R53, R15, R13, R21
+                        !(legacy && (read_only || padded)) && p.is_describable && p.is_shareable &&
+                        (!exact || p.is_in_space);  // R53, R15, R13, R21
     if (!shares && r.copy == copy_policy::never) {  // R54
         auto owned = p;
         owned.is_shareable = true;
@@ -104,12 +108,13 @@ constexpr decision expected(tensor_properties p, request const& r) {
 
     decision d;
     d.action = shares ? action::share : action::copy;
+    if (!shares) d.placement = r.placement;
     d.to = to;
     bool const pending = p.device.type != device_type::cpu && p.ready_on != already_ready;
     stream_token const consumer = of_device(meant(r.stream, to), to);
     bool const lent = !shares && !p.is_shareable && p.device.type != device_type::cpu && r.stream == none;  // R50
-    bool const finished_on_return = lent || to.type == device_type::cpu || consumer == none;  // R48, R49
-    bool const cares_itself = consumer == no_sync && !finished_on_return;             // R44: -1
+    bool const finished_on_return = lent || to.type == device_type::cpu || consumer == none;                // R48, R49
+    bool const cares_itself = consumer == no_sync && !finished_on_return;                                   // R44: -1
     bool needs_producers_stream = false;
     if (shares) {
         if (pending && finished_on_return) d.wait = wait::host, d.on = p.ready_on;
@@ -118,8 +123,7 @@ constexpr decision expected(tensor_properties p, request const& r) {
     } else {
         needs_producers_stream = pending;
         if (p.device.type == device_type::cpu && to.type == device_type::cpu) d.on = none;
-        else if (finished_on_return || cares_itself)
-            d.on = pending ? p.ready_on : none;  // the consumer has no stream
+        else if (finished_on_return || cares_itself) d.on = pending ? p.ready_on : none;  // the consumer has no stream
         else d.on = consumer;
         if (finished_on_return && d.on != none) d.wait = wait::host;
         if (!finished_on_return && !cares_itself && pending && p.ready_on != consumer) d.wait = wait::order;
@@ -160,21 +164,40 @@ void for_each_exchange(F f) {
                                         stream_a, null_stream, rocm_stream,   ext_stream};
     constexpr stream_token readies[] = {none,     already_ready, legacy_stream, legacy_of_1, stream_a,
                                         stream_b, null_stream,   rocm_stream,   ext_stream};
+    constexpr struct {
+        placement how;
+        std::optional<device> space{};
+        bool is_inside = false;
+    } placements[] = {{placement::any},
+                      {placement::any, gpu, true},
+                      {placement::exact},
+                      {placement::exact, cpu, false},
+                      {placement::exact, cpu, true},
+                      {placement::exact, gpu, true},
+                      {placement::exact, gpu1, false},
+                      {placement::exact, managed, true}};
     for (auto const where : sources)
         for (auto const& target : targets)
             for (auto const policy : policies)
                 for (auto const& max : versions)
                     for (auto const stream : streams)
                         for (auto const ready : readies)
-                            for (unsigned bits = 0; bits < 16; ++bits) {
-                                tensor_properties props{.device = where, .ready_on = ready};
-                                if ((bits & 1) != 0) props.bits |= flags::read_only;
-                                if ((bits & 2) != 0) props.bits |= flags::subbyte_padded;
-                                props.is_shareable = (bits & 4) == 0;
-                                props.is_describable = (bits & 8) == 0;
-                                props.type = (bits & 2) != 0 ? f4 : f32;
-                                f(props, request{target, policy, stream, max});
-                            }
+                            for (unsigned bits = 0; bits < 16; ++bits)
+                                for (auto const& place : placements) {
+                                    bool const is_plain = &place == placements;
+                                    if (!is_plain && max != version::legacy && max != version::current) continue;
+                                    tensor_properties props{.device = where, .ready_on = ready};
+                                    if ((bits & 1) != 0) props.bits |= flags::read_only;
+                                    if ((bits & 2) != 0) props.bits |= flags::subbyte_padded;
+                                    props.is_shareable = (bits & 4) == 0;
+                                    props.is_describable = (bits & 8) == 0;
+                                    props.type = (bits & 2) != 0 ? f4 : f32;
+                                    props.space = place.space;
+                                    props.is_in_space = place.is_inside;
+                                    request req{target, policy, stream, max};
+                                    req.placement = place.how;
+                                    f(props, req);
+                                }
 }
 
 }  // namespace
@@ -191,15 +214,17 @@ TEST_CASE(
              ", ready on ", static_cast<int>(props.ready_on.which()), " ", props.ready_on.native_handle());
         INFO("target ", req.device ? name(req.device->type) : "none", ", copy ", static_cast<int>(req.copy),
              ", stream ", static_cast<int>(req.stream.which()), " ", req.stream.native_handle(), ", version ",
-             req.max_version.major, ".", req.max_version.minor);
-        INFO("got: ", static_cast<int>(got.action), " wait ", static_cast<int>(got.wait), " on ", got.on.native_handle(),
-             " bits ", static_cast<int>(got.bits), " ", name(got.reason), " ", got.text != nullptr ? got.text : "");
+             req.max_version.major, ".", req.max_version.minor, ", exact ", req.placement == placement::exact,
+             ", space ", props.space ? name(props.space->type) : "none", ", inside ", props.is_in_space);
+        INFO("got: ", static_cast<int>(got.action), " wait ", static_cast<int>(got.wait), " on ",
+             got.on.native_handle(), " bits ", static_cast<int>(got.bits), " ", name(got.reason), " ",
+             got.text != nullptr ? got.text : "");
         INFO("wanted: ", static_cast<int>(want.action), " wait ", static_cast<int>(want.wait), " on ",
              want.on.native_handle(), " bits ", static_cast<int>(want.bits), " ", name(want.reason));
         FAIL_CHECK("the decision differs from the oracle");
     });
     CHECK(wrong == 0);
-    CHECK(cells == 8 * 11 * 3 * 5 * 9 * 9 * 16);
+    CHECK(cells == 8 * 11 * 3 * 9 * 9 * 16 * (5 + 7 * 2));
 }
 
 TEST_CASE("R53: copy=False never copies, copy=True always does, and every refusal has a text") {
@@ -216,8 +241,7 @@ TEST_CASE("R53: copy=False never copies, copy=True always does, and every refusa
     CHECK(wrong == 0);
 }
 
-TEST_CASE(
-    "R48: the host waits for data exported to the CPU, and pending data is never exported without an order") {
+TEST_CASE("R48: the host waits for data exported to the CPU, and pending data is never exported without an order") {
     std::int64_t wrong = 0;
     for_each_exchange([&](tensor_properties const& props, request const& req) {
         auto const d = negotiate(props, req);
@@ -239,7 +263,9 @@ TEST_CASE("D6: the short form for requests that are known at run time only makes
         if (!props.is_describable) props.device.id += 3;  // R35: ignored on the host
         if (props.ready_on == already_ready) req.layout = layout::contiguous;
         auto one = detail::negotiate_at_run_time(props, req), other = negotiate(props, req);
-        auto const text = [](decision& d) { return std::string_view{d.text != nullptr ? std::exchange(d.text, nullptr) : ""}; };
+        auto const text = [](decision& d) {
+            return std::string_view{d.text != nullptr ? std::exchange(d.text, nullptr) : ""};
+        };
         wrong += text(one) != text(other) || one != other;  // equal literals may have two addresses
     });
     CHECK(wrong == 0);
@@ -269,6 +295,27 @@ TEST_CASE("R53: another device: None and True copy, False is refused unless that
     CHECK(negotiate({.device = pinned, .ready_on = stream_a}, {.device = gpu}).action == action::copy);
     CHECK(negotiate({.device = gpu, .ready_on = stream_a}, {.device = gpu1}).action == action::copy);
     CHECK(negotiate({.device = cpu}, {.device = managed}).action == action::copy);
+}
+
+TEST_CASE("D9: placement::exact shares what the space contains only, and requires a space of the target device") {
+    constexpr request exact{.placement = placement::exact};
+    constexpr tensor_properties inside{.space = cpu, .is_in_space = true}, outside{.space = cpu};
+    auto const says = [](decision const& d, std::string_view text) {
+        return std::string_view{d.text != nullptr ? d.text : ""}.find(text) != std::string_view::npos;
+    };
+    CHECK(negotiate(inside, exact).action == action::share);
+    auto const d = negotiate(outside, exact);
+    CHECK((d.action == action::copy && d.bits == flags::is_copied && d.placement == placement::exact));
+    auto never = exact;
+    never.copy = copy_policy::never;
+    CHECK(negotiate(outside, never).reason == errc::copy_needed);
+    CHECK(says(negotiate(outside, never), "allocate the data from the space"));
+    CHECK(negotiate(outside, {}).action == action::share);
+    CHECK(negotiate({}, exact).reason == errc::argument);
+    CHECK(says(negotiate({}, exact), "pass ferry::destination{space, back_end}"));
+    CHECK(negotiate({.space = gpu}, never).reason == errc::device);
+    CHECK(says(negotiate({.space = gpu}, exact), "request the device of the space"));
+    CHECK(negotiate({.space = pinned}, exact).to == cpu);  // R39: pinned memory as CPU memory
 }
 
 TEST_CASE("R43: different streams are ordered, equal ones are not, and with -1 no stream is") {

@@ -178,6 +178,12 @@ TEST_CASE("memory that is shared, attached or of the shared space is shared agai
     auto const mine = ferry::compact(numbers(), ferry::ipc::shared_space{own});
     CHECK_FALSE(share(mine, {.session = &own, .copy = copy_policy::never}).copied());
     CHECK(share(mine, {.session = &own, .copy = copy_policy::always}).copied());
+    auto const placed = numbers().to(ferry::ipc::shared_space{own});
+    CHECK_FALSE(share(placed, {.session = &own, .copy = copy_policy::never}).copied());
+    for (auto const& inside : {placed, mine, first.column(), alias}) {  // as share and `never` say
+        auto const same = inside.to(ferry::ipc::shared_space{own});
+        CHECK(same.view().buffers()[1].data == inside.view().buffers()[1].data);
+    }
     fails(errc::copy_needed,
           [&] { static_cast<void>(share(numbers(), {.session = &own, .copy = copy_policy::never})); },
           {"x: data buffer", "ferry::ipc::shared_space"});

@@ -3,6 +3,7 @@
 #include "support/counting_producer.hpp"
 
 #include <ferry/exchange/from_dlpack.hpp>
+#include <support/fails.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -341,6 +342,47 @@ TEST_CASE("R42: destination selects devices and imports by other protocols as th
     reference const object{support::eval("object()")};
     CHECK(import_tensor(object.get(), {}, b).ready_on ==
           ferry::already_ready);
+}
+
+namespace {
+
+struct one_block_space : ferry::host_space {
+    void const* block = nullptr;
+    [[nodiscard]] bool contains(ferry::tensor_view const& v) const { return v.data() == block; }
+};
+
+}  // namespace
+
+TEST_CASE("D9: with placement::exact, an import shares only what the space contains, and requires a space") {
+    support::start_python();
+    float x = 7;
+    std::int64_t const shape[] = {1};
+    auto const capsule = [&] {
+        return reference{ferry::python::to_capsule(
+            ferry::to_dlpack(ferry::tensor_view{&x, shape}, {.copy = ferry::copy_policy::always}))};
+    };
+    ferry::request const req{.placement = ferry::placement::exact};
+    using ferry::python::from_python, ferry::python::try_from_python;
+    for (bool const is_inside : {false, true}) {
+        auto first = capsule(), second = capsule();
+        auto const data_of = [](reference const& c) {
+            return ferry::python::detail::look_into(c.get(), ferry::flags::none)->data();
+        };
+        void const* const addresses[] = {data_of(first), data_of(second)};
+        one_block_space space;
+        if (is_inside) space.block = addresses[0];
+        auto const got = from_python<ferry::managed_tensor>(first.get(), req, ferry::destination{space});
+        CHECK((got.view().data() == addresses[0]) == is_inside);
+        if (is_inside) space.block = addresses[1];
+        auto const tried = try_from_python<ferry::managed_tensor>(second.get(), req, ferry::destination{space});
+        CHECK((tried.value().view().data() == addresses[1]) == is_inside);
+        CHECK(tried.value().as<float, 1>()(0) == 7);
+    }
+    auto const refused = capsule();
+    support::fails(ferry::errc::argument, [&] { static_cast<void>(from_python<ferry::managed_tensor>(refused.get(), req)); },
+                   {"placement::exact needs a memory space"});
+    auto const other = capsule();
+    CHECK(try_from_python<ferry::managed_tensor>(other.get(), req).error().code() == ferry::errc::argument);
 }
 
 TEST_CASE("R58: a producer on the host that asserts to get no stream is called again for a shared tensor") {

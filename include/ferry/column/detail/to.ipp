@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>  // shared ownership of the arena
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -25,15 +26,17 @@ struct buffer_range : copied_range {
     column_buffer* buffer;
 };
 
-/// One copy of a column, into memory that the back end `memory` allocates.
+/// One copy of a column, into memory that the back end `memory` allocates; see move_column. With `is_exact` and a
+/// column on the target device, buffers that the space contains are shared.
 class column_copy {
    public:
-    column_copy(back_end_ref b, back_end_ref memory, device from, device to, stream_token on,
+    column_copy(back_end_ref b, back_end_ref memory, device from, device to, bool is_exact, stream_token on,
                 std::source_location where)
         : b_{b},
           memory_{memory},
           from_{from},
           to_{to},
+          may_share_{is_exact && is_same_device(from, to)},
           on_{on.on_device(is_host_accessible(to) ? from : to)},
           allocates_on_{on.on_device(to)},
           where_{where} {}
@@ -47,6 +50,7 @@ class column_copy {
         nodes_.resize(nodes);
         buffers_.resize(buffers);
         auto parts = describe(c.view(), column_path{c.name()});
+        if (may_share_ && ranges_.empty()) return c;
         auto const total = lay_out(ranges_, runs_, c.view().node().arena);
         if (total == 0) return build_column(parts, nullptr, to_, {api, where_});
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
@@ -56,10 +60,11 @@ class column_copy {
         std::shared_ptr<copy_with_source<any_owner, column, any_owner>> owner;
         stream_memory_guard behind{b_, on_, to_};
         owner = std::make_shared<typename decltype(owner)::element_type>(std::move(memory));
-        if (reads_later) owner->source = c;
+        if (reads_later || is_shared_) owner->source = c;
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         for (auto const& r : ranges_) *r.buffer = {begin + r.at, r.bytes};
-        auto made = build_column(parts, owner, to_, {api, where_}, {begin, static_cast<std::size_t>(total)});
+        std::span<std::byte const> const arena{begin, static_cast<std::size_t>(total)};
+        auto made = build_column(parts, owner, to_, {api, where_}, is_shared_ ? std::span<std::byte const>{} : arena);
         copy(begin, total, owner->queued);  // last, so that no failure frees memory that a queued copy still writes
         behind.done();
         return made;
@@ -74,7 +79,9 @@ class column_copy {
         for (std::size_t i = 0; i < buffers.size(); ++i) {
             auto used = used_bytes(c, i, unused);
             if (used.bytes < 0) static_cast<void>(read_end(c, i, path, b_, on_, used.bytes, {api, where_}));
-            if (used.bytes != 0) ranges_.push_back({{used.begin, used.bytes, 0}, &buffers[i]});
+            if (used.bytes == 0) continue;
+            if (is_in_space(used)) buffers[i] = {used.begin, used.bytes}, is_shared_ = true;
+            else ranges_.push_back({{used.begin, used.bytes, 0}, &buffers[i]});
         }
         auto const count = static_cast<std::size_t>(c.child_count());
         auto const children = next(nodes_, used_nodes_, count + c.has_dictionary());
@@ -93,6 +100,15 @@ class column_copy {
                 .dictionary = c.has_dictionary() ? &children[count] : nullptr,
                 .flags = c.flags(),
                 .metadata = c.metadata()};
+    }
+
+    [[nodiscard]] bool is_in_space(used_range const& used) const {
+        std::optional<device> space;
+        bool is_inside = false;
+        if (may_share_)
+            memory_.locate({static_cast<void const*>(used.begin), dtype_of<std::uint8_t>, {&used.bytes, 1}, {}, from_},
+                           space, is_inside);
+        return is_inside;
     }
 
     void copy(std::byte* to, std::int64_t total, any_owner& queued) {
@@ -142,6 +158,7 @@ class column_copy {
 
     back_end_ref b_, memory_;
     device from_, to_;
+    bool may_share_, is_shared_ = false;
     stream_token on_, allocates_on_;
     std::source_location where_;
     std::vector<column_buffer> buffers_{};  // of all nodes
@@ -151,16 +168,16 @@ class column_copy {
     std::vector<copied_range> runs_{};
 };
 
-FERRY_INLINE column move_column(column const& c, device target, back_end_ref b, back_end_ref memory, stream_token on,
-                                std::source_location where) {
+FERRY_INLINE column move_column(column const& c, device target, back_end_ref b, back_end_ref memory, bool is_exact,
+                                stream_token on, std::source_location where) {
     reporter const r{"ferry::column::to", where};
     static_cast<void>(check_stream_of(c.view(), on, target, r));
     if (!c.view().is_mixed()) {
         auto const from = c.device();
-        if (is_same_device(from, target)) return c;
+        if (!is_exact && is_same_device(from, target)) return c;
         static_cast<void>(check_support(b, from, r));
         static_cast<void>(check_support(b, target, r));
-        return column_copy{b, memory, from, target, on, where}.run(c);
+        return column_copy{b, memory, from, target, is_exact, on, where}.run(c);
     }
     if (c.type().id != type_id::structure || !c.view().is_without_nulls())
         static_cast<void>(
@@ -168,7 +185,7 @@ FERRY_INLINE column move_column(column const& c, device target, back_end_ref b, 
     static_cast<void>(wait_for_devices(c.view(), b, on, r));
     std::vector<column> moved;
     for (int i = 0; i < c.child_count(); ++i)
-        moved.push_back(move_column(c.field(i, where), target, b, memory, {}, where));
+        moved.push_back(move_column(c.field(i, where), target, b, memory, is_exact, {}, where));
     return join({.name = c.name(), .flags = c.view().flags(), .metadata = c.view().metadata()}, moved, r);
 }
 

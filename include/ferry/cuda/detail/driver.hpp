@@ -187,6 +187,14 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return id;
 }
 
+/// Returns whether cudaMalloc of this process allocated the memory.
+[[nodiscard]] inline bool is_of_malloc(void const* p) {
+    int found = 0;
+    return driver().pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                          reinterpret_cast<CUdeviceptr>(p)) == CUDA_SUCCESS &&
+           found != 0;
+}
+
 /// Returns the memory pool from which device memory was allocated, or null.
 [[nodiscard]] inline cudaMemPool_t pool_of(void const* p) {
     CUmemoryPool found = nullptr;

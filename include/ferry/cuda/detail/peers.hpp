@@ -70,17 +70,13 @@ class peer_pairs {
 /// cudaMalloc, and for virtual memory to which the peer has been given access. IPC memory is mapped for one device
 /// only: access by a kernel on another device would corrupt the context.
 [[nodiscard]] inline bool is_accessible_by(std::int32_t reader, void const* p) {
-    auto const at = reinterpret_cast<CUdeviceptr>(p);
-    int is_of_malloc = 0;
-    if (driver().pointer_get_attribute(&is_of_malloc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at) ==
-            CUDA_SUCCESS &&
-        is_of_malloc != 0)
-        return true;
+    if (is_of_malloc(p)) return true;
     CUmemLocation location{};
     location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     location.id = reader;
     unsigned long long flags = 0;
-    return driver().memory_access(&flags, &location, at) == CUDA_SUCCESS && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return driver().memory_access(&flags, &location, reinterpret_cast<CUdeviceptr>(p)) == CUDA_SUCCESS &&
+           flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
 /// Enables access from `reader` to the memory at `p` on `owner`. Returns whether `reader` has access. Each thread
@@ -123,10 +119,9 @@ inline void require_peer(void const* p, char const* api) {
         owner == here)
         return;
     if (device_of_pointer(p).type != device_type::cuda || enable_peer(here, owner, p, true)) return;
-    ferry::detail::fail(
-        errc::no_peer_access, api,
-        message{"cuda:"} << here << " cannot access memory of cuda:" << owner
-                         << ": use ferry::copy, which stages the copy, or a stream of cuda:" << owner);
+    ferry::detail::fail(errc::no_peer_access, api,
+                        message{"cuda:"} << here << " cannot access memory of cuda:" << owner
+                                         << ": use ferry::copy, which stages the copy, or a stream of cuda:" << owner);
 }
 
 }  // namespace FERRY_NAMESPACE::cuda::detail

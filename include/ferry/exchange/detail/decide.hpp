@@ -10,6 +10,7 @@
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/negotiate.hpp>
 #include <ferry/exchange/request.hpp>
+#include <ferry/space/back_end.hpp>
 #include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/view.hpp>
 
@@ -36,7 +37,7 @@ template <class Array = managed_tensor>
 [[nodiscard]] FERRY_NOINLINE inline decision negotiate_at_run_time(tensor_properties const& props,
                                                                    request const& req) noexcept {
     bool const is_plain = props.device.type == device_type::cpu && !req.device && req.copy == copy_policy::if_needed &&
-                          req.stream.is_none();
+                          req.placement == placement::any && req.stream.is_none();
     if (!is_plain) return negotiate_any(props, req);
     auto on_host = props;  // with constants, for which little of `negotiate` remains
     on_host.device = cpu;
@@ -50,10 +51,13 @@ concept calls_functions = requires { requires B::calls_functions; };
 
 /// Returns the decision about a view whose data is ready on `ready`, for a consumer: managed_tensor, or an array whose
 /// traits state which elements it supports. `Array`: see `properties_of`. `AtRunTime`: calls negotiate_at_run_time.
-template <class Consumer, class Array = managed_tensor, bool AtRunTime = false>
+/// `b`: back end, which may be a `destination`.
+template <class Consumer, class Array = managed_tensor, bool AtRunTime = false, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE decision decide(tensor_view const& v, stream_token ready, bool is_shareable,
-                                                  request const& req) noexcept {
+                                                  request const& req, [[maybe_unused]] BackEnd& b) noexcept {
     auto props = properties_of<Array>(v, ready, is_shareable);
+    if constexpr (has_space<BackEnd>)
+        if (req.placement == placement::exact) find_operations<locates>(b)->locate(v, props.space, props.is_in_space);
     if constexpr (!accepts_padded<Consumer>) props.is_describable = !v.is_padded() || !is_packed(v.dtype());
     auto d = AtRunTime ? negotiate_at_run_time(props, req) : negotiate(props, req);
     if constexpr (!accepts_padded<Consumer>) d.bits &= ~flags::subbyte_padded;

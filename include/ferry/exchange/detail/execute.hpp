@@ -48,7 +48,8 @@ template <class BackEnd>
 /// Carries out a decision for a tensor `v` that is ready on `ready_on`. Returns null on failure. `Checked`: the caller
 /// has called `check_decision`.
 ///
-/// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share()` returns the
+/// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end; for placement::exact,
+/// always from the back end. `share()` returns the
 /// struct for a decision to share. `source` is the owner of `v`, a tensor_source or an array_source; without one, the
 /// caller keeps `v` alive until a queued copy has completed.
 template <managed_struct Raw, class Array, bool Checked = false, class BackEnd, class Share,
@@ -65,9 +66,10 @@ template <managed_struct Raw, class Array, bool Checked = false, class BackEnd, 
             if (!check_memory(memory, r)) return nullptr;
             return copy_into<Raw>(std::move(unwrapped(memory)), view_of_memory, v, d, ready_on, b, source, r);
         };
-        if constexpr (allocates<Array>) {
-            return copy(allocate_array<Array>(v.dtype(), v.shape(), d.to, d.on), describe);
-        } else {
+        if constexpr (allocates<Array>)
+            if (!has_space<BackEnd> || d.placement == placement::any)
+                return copy(allocate_array<Array>(v.dtype(), v.shape(), d.to, d.on), describe);
+        if constexpr (!allocates<Array> || has_space<BackEnd>) {
             auto const packing = d.bits & flags::subbyte_padded;
             tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(),
                                     strides_of_copy(v, d),       d.to,      packing};

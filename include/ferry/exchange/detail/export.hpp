@@ -197,7 +197,7 @@ template <class Consumer, class Array, class BackEnd>
                                                             request const& req, stream_token ready, BackEnd& b,
                                                             reporter r) {
     if (!check_lanes<Consumer>(v, r)) return {};
-    auto d = decide<Consumer, std::remove_reference_t<Array>>(v, ready, can_share, req);
+    auto d = decide<Consumer, std::remove_reference_t<Array>>(v, ready, can_share, req, b);
     if (!wait_for_array(array, d, v.device(), b, r)) return {};
     return trusted::adopt(export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, r));
 }
@@ -228,7 +228,7 @@ template <class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_tensor(managed_tensor&& tensor, request const& req, BackEnd& b,
                                                                stream_token ready_on, reporter r) {
     if (!check_not_empty(tensor, r)) return {};
-    auto const d = decide<managed_tensor>(trusted::view(tensor), ready_on, true, req);
+    auto const d = decide<managed_tensor>(trusted::view(tensor), ready_on, true, req, b);
     return execute_owned<managed_tensor>(std::move(tensor), d, ready_on, b, r);
 }
 
@@ -245,7 +245,7 @@ template <class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_lent(tensor_view const& view, request const& req, BackEnd& b,
                                                            stream_token ready_on, char const* never, reporter r) {
     if (req.copy == copy_policy::never) return report_never(never, r), managed_tensor{};
-    auto const d = decide<managed_tensor>(view, ready_on, false, req);
+    auto const d = decide<managed_tensor>(view, ready_on, false, req, b);
     auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
     return trusted::adopt(execute<DLManagedTensorVersioned, managed_tensor>(d, view, ready_on, b, never_shares, r));
 }

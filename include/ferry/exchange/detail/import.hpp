@@ -70,7 +70,7 @@ template <class Consumer, class BackEnd>
                                                                    stream_token ready, BackEnd& b, reporter r) {
     if (!check_not_empty(got, r) || !check_lanes<Consumer>(trusted::view(got), r)) return {};
     req.max_version = version::current;  // applies to the producer only: `adopt` takes a versioned tensor
-    auto const d = decide<Consumer, managed_tensor, calls_functions<BackEnd>>(trusted::view(got), ready, true, req);
+    auto const d = decide<Consumer, managed_tensor, calls_functions<BackEnd>>(trusted::view(got), ready, true, req, b);
     return execute_owned<Consumer>(std::move(got), d, ready, b, r);
 }
 template <class Consumer, class BackEnd>
@@ -137,6 +137,7 @@ template <class Consumer, class Producer, class BackEnd>
         managed_tensor& got = unwrapped(exported);
         ready = ready_after(asked, got.device());
         asked = with_stream<Consumer>(asked, got.device());
+        asked.copy = req.copy, asked.placement = req.placement;
         return finish_import<Consumer>(std::move(got), remaining(asked, got), ready, b, r);
     } else if constexpr (is_adapted<std::remove_reference_t<Producer>>()) {
         auto const described = describe(from);

@@ -33,4 +33,8 @@ FERRY_INLINE void* shared_space::allocate(std::size_t bytes, std::size_t alignme
 
 FERRY_INLINE void shared_space::deallocate(void* p, std::size_t, std::size_t) noexcept { state_->drop(p); }
 
+FERRY_INLINE bool shared_space::contains(tensor_view const& v) const {
+    return is_host_accessible(v.device()) && state_->regions().find(range_of(v)) != nullptr;
+}
+
 }  // namespace FERRY_NAMESPACE::ipc
