@@ -1,6 +1,6 @@
 """Runs all benchmarks that need no device, and writes one table and one picture. Called by bench/run, which builds the programs.
 
-usage: report.py <folder of the programs> [--quick] [--json FILE] [--write]
+usage: report.py <folder of the programs> [--quick] [--only NAMES] [--note TEXT] [--json FILE] [--write]
        report.py --page       # writes docs/performance.md again from docs/performance.json, without measuring
 
 A ratio is the peer's time over ferry's, in the same run: above 1 ferry is faster. A spread is the quartiles of the ratios of measurements
@@ -280,8 +280,8 @@ def page(rows, facts, parts=None):
         "",
         "`bench/run --write` runs the benchmarks and generates this page in about 15 minutes. *Ours* is ferry's time, and *peer* is the time of the library or",
         "call in the column *against*, measured alternately in one run. **Ratio** is the peer's time divided by ferry's time; a ratio above 1 means that ferry",
-        "is faster. The quartiles of the ratio are in parentheses. Compare times only within a section. [performance.json](performance.json) contains the",
-        "measurements.",
+        "is faster. It is the median of the ratios of the rounds, which may differ from the ratio of the two medians; its quartiles are in parentheses. Compare",
+        "times only within a section. [performance.json](performance.json) contains the measurements.",
         "",
         "A *budget* is a target that the project sets: for ferry's own time or count (\"≤ 2 µs\"), for its time relative to the peer's (\"time ≤ 1.3 × the",
         "peer's\", \"ratio ≥ 3.0\"), or for the difference between the two times (\"≤ 100 ns above\"; the column *ratio* then shows the difference).",
@@ -311,7 +311,8 @@ def page(rows, facts, parts=None):
     for r in rows:
         if r["section"] != section:
             section = r["section"]
-            out += ["", f"## {section}", "", *wrapped(ABOUT.get(section, "")), *([""] if section in ABOUT else []), "| what | ours | against | peer | ratio | budget | met |", "|---|---|---|---|---|---|---|"]
+            about = f"{ABOUT.get(section, '')} Measured on {r['date']}.".strip() if r["date"] != facts[0][1] else ABOUT.get(section, "")
+            out += ["", f"## {section}", "", *wrapped(about), *([""] if about else []), "| what | ours | against | peer | ratio | budget | met |", "|---|---|---|---|---|---|---|"]
         out.append(("| " + " | ".join(text.replace("<= ", "≤ ").replace(">= ", "≥ ").replace(" x", " ×") if n == 5 else text for n, text in enumerate(cells(r))) + " |").replace("<", "\\<"))
     missed = [r for r in rows if r["holds"] is False]
     if missed:
@@ -331,6 +332,8 @@ def main():
     parser.add_argument("programs", type=pathlib.Path, nargs="?")
     parser.add_argument("--page", action="store_true", help="write docs/performance.md and its picture again from docs/performance.json")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--only", metavar="NAMES", help="measure these sections, and keep the other rows of docs/performance.json: names with commas")
+    parser.add_argument("--note", metavar="TEXT", help="what the page says after the date, such as: while other programs ran")
     parser.add_argument("--json", metavar="FILE", help="also write the rows to this file")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md, performance.json and their pictures")
     arguments = parser.parse_args()
@@ -340,19 +343,35 @@ def main():
         sys.exit(subprocess.run([sys.executable, str(PAGE.parent / "site" / "draw.py")], check=False).returncode)
     if arguments.programs is None:
         parser.error("the folder of the programs is missing")
-    rows, section = [], None
-    for part in (side_by_side(arguments.programs, arguments.quick), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), tables(arguments.programs, arguments.quick), topics(arguments.programs, arguments.quick), frames(arguments.quick)):
-        for r in part:
+    programs, quick = arguments.programs, arguments.quick
+    sections = {"side_by_side": lambda: side_by_side(programs, quick), "exchange": lambda: exchange(programs, quick), "include": lambda: include_cost(quick),
+                "loops": loops, "python": lambda: python(quick), "casters": lambda: casters(programs, quick), "copies": lambda: host_copy(programs, quick),
+                "bits": lambda: bits(programs, quick), "arrow": lambda: arrow(programs, quick), "attach": lambda: attach(programs, quick),
+                "tables": lambda: tables(programs, quick), "topics": lambda: topics(programs, quick), "frames": lambda: frames(quick)}  # fmt: skip
+    wanted = arguments.only.split(",") if arguments.only else [*sections, "parts"]
+    if unknown := set(wanted) - set(sections) - {"parts"}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; expected {', '.join([*sections, 'parts'])}")
+    facts, rows, section = list(versions()), [], None
+    for name in (name for name in sections if name in wanted):
+        for r in sections[name]():
+            r["date"] = facts[0][1] + (f", {arguments.note}" if arguments.note else "")
             if r["section"] != section:
                 section = r["section"]
                 print(f"\n{section}\n{'what':<52} {'ours':>8}  {'against':<44} {'peer':>8} {'ratio':>16}  {'budget':<15} holds")
             what, ours, against, peer, ratio, budget, verdict = cells(r)
             print(f"{what:<52} {ours:>8}  {against:<44} {peer:>8} {ratio:>16}  {budget:<15} {verdict}".rstrip(), flush=True)
             rows.append(r)
-    facts = list(versions())
-    parts = json.loads(run([sys.executable, HERE / "include_cost.py", "--parts", "--json", "--rounds", "3" if arguments.quick else "11"]))
-    costs = [sys.executable, str(HERE / "compile_cost.py"), "--rounds", "3"]
-    parts["build"] = subprocess.run(costs, check=False, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    known = json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8")) if arguments.only else {}
+    if "parts" in wanted:
+        parts = json.loads(run([sys.executable, HERE / "include_cost.py", "--parts", "--json", "--rounds", "3" if quick else "11"]))
+        costs = [sys.executable, str(HERE / "compile_cost.py"), "--rounds", "3"]
+        parts["build"] = subprocess.run(costs, check=False, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    else:
+        parts = known["parts"]
+    if arguments.only:  # in the place of the former rows
+        fresh = {r["section"] for r in rows}
+        by_section = {r["section"]: [n for n in rows if n["section"] == r["section"]] if r["section"] in fresh else [o for o in known["rows"] if o["section"] == r["section"]] for r in [*known["rows"], *rows]}
+        rows = [r for of_one in by_section.values() for r in of_one]
     figures = json.dumps({"facts": facts, "rows": rows, "parts": parts}, indent=1) + "\n"
     if arguments.json:
         pathlib.Path(arguments.json).write_text(figures)
