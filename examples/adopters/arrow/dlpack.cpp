@@ -108,12 +108,6 @@ auto with_view(Tensor const& tensor, F f) -> decltype(f(ferry::tensor_view{})) {
     return f({static_cast<void*>(first), type, tensor.shape(), {strides, tensor.ndim()}, ferry::cpu, bits});
 }
 
-template <class T>
-Result<T> to_result(ferry::result<T> got) {
-    if (!got) return to_status(got.error());
-    return std::move(*got);
-}
-
 /// Copies the values of an array, or the memory of a tensor.
 Result<std::shared_ptr<Buffer>> copy_of(Array const& array) {
     ArrayData const& data = *array.data();
@@ -124,8 +118,9 @@ Result<std::shared_ptr<Buffer>> copy_of(Tensor const& tensor) { return tensor.da
 
 template <class Owner>
 Result<DLManagedTensorVersioned*> share(Owner owner, ferry::tensor_view const& v, ferry::flags bits) {
-    ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_make_managed(std::move(owner), v, bits)));
-    return tensor.release();
+    auto tensor = ferry::try_make_managed(std::move(owner), v, bits);
+    if (!tensor) return to_status(tensor.error());
+    return tensor->release();
 }
 
 template <class T>
@@ -145,29 +140,33 @@ Result<DLManagedTensor*> export_legacy(std::shared_ptr<T> const& array) {
             return Status::NotImplemented(
                 "Legacy DLPack support is not implemented for immutable tensors. Please move to the DLPack version >=1.0");
         // Arrow lends arrays, which are immutable, to consumers of the legacy struct, which has no flag for that.
-        ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_make_managed(std::shared_ptr<T>{array},
-                                                                             v.with_device(v.device(), ferry::flags::none))));
-        return to_result(tensor.try_release_legacy());
+        auto tensor = ferry::try_make_managed(std::shared_ptr<T>{array}, v.with_device(v.device(), ferry::flags::none));
+        if (!tensor) return to_status(tensor.error());
+        auto const raw = tensor->try_release_legacy();
+        if (!raw) return to_status(raw.error());
+        return *raw;
     });
 }
 
 /// Memory of an imported tensor.
 class imported_buffer final : public MutableBuffer {
    public:
-    imported_buffer(ferry::managed_tensor tensor, void const* data, std::int64_t bytes)
-        : MutableBuffer{const_cast<std::uint8_t*>(static_cast<std::uint8_t const*>(data)), bytes}, tensor_{std::move(tensor)} {
-        auto const view = tensor_.try_view();
-        is_mutable_ = view.has_value() && view->is_writable();
+    imported_buffer(DLManagedTensorVersioned* tensor, ferry::tensor_view const& v, std::int64_t bytes)
+        : MutableBuffer{const_cast<std::uint8_t*>(static_cast<std::uint8_t const*>(v.data())), bytes}, tensor_{tensor} {
+        is_mutable_ = v.is_writable();
+    }
+    ~imported_buffer() override {
+        if (tensor_->deleter != nullptr) tensor_->deleter(tensor_);
     }
 
    private:
-    ferry::managed_tensor tensor_;
+    DLManagedTensorVersioned* tensor_;
 };
 
 /// Empty tensors are released at once.
-std::shared_ptr<Buffer> to_buffer(ferry::managed_tensor tensor, void const* data, std::int64_t bytes) {
+std::shared_ptr<Buffer> to_buffer(ferry::managed_tensor& tensor, ferry::tensor_view const& v, std::int64_t bytes) {
     if (bytes == 0) return std::make_shared<Buffer>(nullptr, 0);
-    return std::make_shared<imported_buffer>(std::move(tensor), data, bytes);
+    return std::make_shared<imported_buffer>(tensor.release(), v, bytes);
 }
 
 }  // namespace
@@ -191,20 +190,24 @@ Result<DLDevice> ExportDevice(std::shared_ptr<Tensor> const& tensor) {
 }
 
 Result<std::shared_ptr<Array>> ImportArrayVersioned(DLManagedTensorVersioned* raw) {
-    ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_from_dlpack(raw)));
-    ferry::tensor_view const v = *tensor.try_view();
+    auto tensor = ferry::try_from_dlpack(raw);
+    if (!tensor) return to_status(tensor.error());
+    auto const seen = tensor->try_view();
+    ferry::tensor_view const& v = *seen;
     ARROW_RETURN_NOT_OK(check_cpu(v.device().type == ferry::device_type::cpu));
     if (v.rank() != 1 || !v.is_contiguous())
         return Status::Invalid("Only contiguous one dimensional tensor can be imported as arrays. Try importing to Tensor first.");
     ARROW_ASSIGN_OR_RAISE(auto type, to_arrow_type(v.dtype()));
-    auto const length = v.size();
-    auto memory = to_buffer(std::move(tensor), v.data(), v.nbytes());
+    auto const length = v.extent(0);
+    auto memory = to_buffer(*tensor, v, length * type->byte_width());
     return MakeArray(ArrayData::Make(std::move(type), length, {nullptr, std::move(memory)}, 0));
 }
 
 Result<std::shared_ptr<Tensor>> ImportTensorVersioned(DLManagedTensorVersioned* raw) {
-    ARROW_ASSIGN_OR_RAISE(auto tensor, to_result(ferry::try_from_dlpack(raw)));
-    ferry::tensor_view const v = *tensor.try_view();
+    auto tensor = ferry::try_from_dlpack(raw);
+    if (!tensor) return to_status(tensor.error());
+    auto const seen = tensor->try_view();
+    ferry::tensor_view const& v = *seen;
     ARROW_RETURN_NOT_OK(check_cpu(v.device().type == ferry::device_type::cpu));
     ARROW_ASSIGN_OR_RAISE(auto type, to_arrow_type(v.dtype()));
     std::vector<std::int64_t> shape(v.shape().begin(), v.shape().end()), strides(shape.size());
@@ -212,7 +215,7 @@ Result<std::shared_ptr<Tensor>> ImportTensorVersioned(DLManagedTensorVersioned* 
         if (internal::MultiplyWithOverflow(v.stride(i), std::int64_t{v.dtype().bits / 8}, &strides[static_cast<std::size_t>(i)]))
             return Status::Invalid("Overflow computing DLPack tensor stride in bytes.");
     ARROW_ASSIGN_OR_RAISE(auto const bytes, internal::ComputeTensorSize(shape, strides, v.dtype().bits / 8));
-    auto memory = to_buffer(std::move(tensor), v.data(), bytes);
+    auto memory = to_buffer(*tensor, v, bytes);
     return Tensor::Make(std::move(type), std::move(memory), std::move(shape), std::move(strides));
 }
 

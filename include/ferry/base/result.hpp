@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <new>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -17,6 +18,14 @@ namespace FERRY_NAMESPACE {
 /// exceptions, `value` does not exist: test the result, then use `*` or `->`.
 template <class T = void>
 class result;
+
+namespace detail {
+
+struct record;
+template <class T, class F>
+[[nodiscard]] result<T> attempt(char const* api, std::source_location where, F f);
+
+}  // namespace detail
 
 /// The result of a function that returns no value: success or an error.
 template <>
@@ -149,6 +158,18 @@ class [[nodiscard]] result {
 #endif
 
    private:
+    template <class U, class F>
+    friend result<U> detail::attempt(char const*, std::source_location, F);
+
+    /// Contains the value that `f(to)` returns in place, or the error that it reported to `to`.
+    template <class F, std::same_as<detail::record> Record>
+    result(F& f, Record& to) : value_(f(to)) {
+        if (to.outcome) [[likely]]
+            return;
+        value_.~T();
+        outcome_.set(to.outcome.error());
+    }
+
     result<void> outcome_;
     union {
         char none_;

@@ -114,8 +114,7 @@ template <class T, class F>
             static_cast<void>(f(to));
             return to.outcome;
         } else {
-            T value = f(to);
-            if (to.outcome) return result<T>{std::move(value)};
+            return result<T>(f, to);
         }
 #if FERRY_HAS_EXCEPTIONS
     } catch (error const& e) {
