@@ -7,6 +7,7 @@
 #include <ferry/base/flags.hpp>
 #include <ferry/config.hpp>
 
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -64,7 +65,9 @@ struct data_type {
         return {static_cast<std::uint8_t>(code), bits, lanes};
     }
 
-    friend constexpr bool operator==(data_type const&, data_type const&) = default;
+    friend constexpr bool operator==(data_type const& a, data_type const& b) noexcept {
+        return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);  // one comparison
+    }
 };
 
 /// Returns the distance between adjacent elements, in bits.

@@ -27,7 +27,7 @@ namespace detail {
 /// A format of one element, without the character for the byte order, and its data type. `l` and `L` are the platform's
 /// long for native elements, and have 4 bytes with one of the characters `=<>!`.
 struct buffer_format {
-    char const* text;
+    char text[3];
     data_type type;
 };
 inline constexpr std::uint8_t bits_of_long = 8 * sizeof(long);
@@ -61,9 +61,10 @@ inline constexpr buffer_format buffer_formats[] = {
 ///                       another byte order (R20)
 [[nodiscard]] FERRY_NOINLINE inline data_type type_from_format(char const* format, Py_ssize_t size) {
     char const* text = format != nullptr ? format : "B";
-    char const order = std::strchr("@=<>!", *text) != nullptr && *text != '\0' ? *text++ : '@';
+    bool const has_order = *text == '@' || *text == '=' || *text == '<' || *text == '>' || *text == '!';
+    char const order = has_order ? *text++ : '@';
     for (auto const& known : buffer_formats) {
-        if (*known.text != *text || std::strcmp(known.text, text) != 0) continue;
+        if (known.text[0] != text[0] || known.text[1] != text[1] || (text[1] != '\0' && text[2] != '\0')) continue;
         data_type type = known.type;
         if ((*text == 'l' || *text == 'L') && order != '@') type.bits = 32;
         if (type.bits / 8 != size) break;

@@ -15,9 +15,12 @@ namespace FERRY_NAMESPACE::detail {
 /// The record of a call to `try_f`: the name of the public function, the source location of the call, and the outcome,
 /// which is a success until an error is reported.
 struct record {
+    // A constructor: GCC clears an aggregate before it initialises the members, here the text of the error.
+    record(char const* f, std::source_location from) noexcept : api{f}, where{from} {}
+
     char const* api;
     std::source_location where;
-    result<> outcome{};
+    result<> outcome;
 };
 
 /// The destination of errors: a record for `try_f`, none for `f`. Without a record, `report` throws.
