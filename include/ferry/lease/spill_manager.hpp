@@ -129,8 +129,8 @@ class spill_manager {
         return {core_, bytes};
     }
 
-    /// Frees device memory: of dropped tensors, then by spilling, until it has freed at least `bytes` bytes, or no
-    /// tensor can be spilled. A tensor whose spill fails stays on the device.
+    /// Frees device memory: of dropped tensors, then by spilling, until it has freed at least `bytes` bytes and the
+    /// limit holds, or no tensor can be spilled. A tensor whose spill fails stays on the device.
     ///
     /// \param bytes  number of bytes
     /// \return       number of bytes freed

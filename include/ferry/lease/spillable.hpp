@@ -66,7 +66,6 @@ class allocation_handle {
     }
 
     [[nodiscard]] spill_core& core() const noexcept { return *core_; }
-    [[nodiscard]] std::shared_ptr<spill_core> const& shared_core() const noexcept { return core_; }
     [[nodiscard]] allocation& get() const noexcept { return *allocation_; }
     [[nodiscard]] explicit operator bool() const noexcept { return allocation_ != nullptr; }
 

@@ -207,6 +207,9 @@ TEST_CASE("a dropped column is freed behind its work, and a limit holds for colu
     }
     for (auto const& s : kept) CHECK(w.shown(s) == expected);
     CHECK(w.heap.most_used() == frame_bytes);
+    kept.push_back(w.adopt(w.columns.put(frame())));  // without a reservation
+    CHECK(w.manager->statistics().resident_bytes <= frame_bytes);
+    CHECK(w.shown(kept.back()) == expected);
     auto const gate = w.sim.close(w.stream);
     static_cast<void>(kept.back().read(w.stream));
     kept.clear();

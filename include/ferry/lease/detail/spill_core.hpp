@@ -23,6 +23,7 @@
 #include <mutex>   // deleters run on any thread
 #include <new>
 #include <source_location>
+#include <span>
 #include <string>  // the table of leases
 #include <utility>
 #include <vector>  // extents and strides
@@ -136,9 +137,10 @@ class spill_core {
     /// Returns the allocation of the owner of a column that has these bytes, with a handle; null if there is none.
     [[nodiscard]] FERRY_INLINE allocation* find(std::shared_ptr<void const> const& owner, std::byte const* begin,
                                                 std::size_t bytes) noexcept;
-    /// Takes over allocations of a column that `describe` made. On failure, throws std::bad_alloc without an effect.
-    FERRY_INLINE void adopt(std::shared_ptr<void const> const& owner, std::vector<std::unique_ptr<allocation>>& made,
-                            std::size_t reserved);
+    /// Takes over allocations that `describe` made, of the owner of a column, if there is one. Throws std::bad_alloc
+    /// without an effect.
+    FERRY_INLINE void admit(std::span<std::unique_ptr<allocation>> made, std::size_t reserved,
+                            std::shared_ptr<void const> const& owner = nullptr);
     /// Moves a tensor that is ready on `on` into a new allocation; unchanged on failure.
     [[nodiscard]] FERRY_INLINE result<std::unique_ptr<allocation>> describe(managed_tensor& tensor, stream_token on,
                                                                             record to);
@@ -170,7 +172,11 @@ class spill_core {
         reserved_ -= bytes;
         changed_.notify_all();
     }
-    FERRY_INLINE std::size_t free_up(std::size_t bytes) noexcept;
+    /// Frees memory until it has freed so many bytes and the limit holds, or no more can be freed.
+    std::size_t free_up(std::size_t bytes) noexcept {
+        lock held{mutex_};
+        return free_up(bytes, held);
+    }
     /// Waits for memory that another thread frees, or frees some of at least `bytes` bytes. Returns false if there is
     /// none. `seen`: the result of `freed` before the allocation failed.
     [[nodiscard]] FERRY_INLINE bool make_room(std::size_t bytes, std::uint64_t seen) noexcept;
@@ -188,9 +194,7 @@ class spill_core {
    private:
     using lock = std::unique_lock<std::mutex>;
 
-    /// Takes over new allocations, and makes room for them.
-    FERRY_INLINE void admit(std::unique_ptr<allocation>* first, std::size_t count, std::size_t reserved,
-                            lock& held) noexcept;
+    FERRY_INLINE std::size_t free_up(std::size_t bytes, lock& held) noexcept;
     /// Removes an allocation that has left the device from its source, and counts the bytes of device memory that are
     /// free now. \return  their number
     FERRY_INLINE std::size_t leave(std::shared_ptr<lease_source> const& source, allocation const* a,

@@ -5,7 +5,7 @@
 
 #include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/detail/reporter.hpp>
-#include <ferry/space/copy_plan.hpp>
+#include <ferry/column/detail/staged_bytes.hpp>
 #include <ferry/space/detail/operations.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/validate.hpp>
@@ -102,10 +102,7 @@ FERRY_INLINE result<any_owner> spill_core::mark(stream_token on) noexcept {
 
 FERRY_INLINE result<> spill_core::copy(void* dst, ferry::device to, void const* src, ferry::device from,
                                        std::size_t bytes, stream_token on, bool waits) {
-    std::int64_t const extents[] = {static_cast<std::int64_t>(bytes)};
-    data_type const byte = dtype_of<std::uint8_t>;
-    copy_plan const plan = plan_copy(tensor_view{dst, byte, {extents}, {}, to},
-                                     tensor_view{const_cast<void*>(src), byte, {extents}, {}, from}, extents[0]);
+    auto const plan = plan_bytes(static_cast<std::int64_t>(bytes));
     record outcome{"ferry::spill_manager", {}};
     bool is_complete = false;
     static_cast<void>(waits ? copy_and_wait(back_end_, plan, dst, to, src, from, on, outcome)
@@ -154,28 +151,37 @@ FERRY_INLINE result<std::unique_ptr<allocation>> spill_core::describe(managed_te
     return made;
 }
 
-FERRY_INLINE void spill_core::admit(std::unique_ptr<allocation>* first, std::size_t count, std::size_t reserved,
-                                    lock& held) noexcept {
-    for (std::size_t i = 0; i < count; ++i) {
-        auto& a = *first[i].release();
-        resident_ += a.bytes;
-        settle(a);
-    }
-    reserved_ -= reserved;
-    collect(held);
-    result<> ignored;
-    while (resident_ + reserved_ > options_.limit && free_one(held, ignored) != 0) {
-    }
-}
-
 FERRY_INLINE result<allocation*> spill_core::adopt(managed_tensor& tensor, stream_token on, std::size_t reserved,
                                                    record to) {
     auto made = describe(tensor, on, to);
     if (!made) return made.error();
     auto* const a = made->get();
-    lock held{mutex_};
-    admit(&*made, 1, reserved, held);
+    admit({&*made, 1}, reserved);
     return a;
+}
+
+FERRY_INLINE void spill_core::admit(std::span<std::unique_ptr<allocation>> made, std::size_t reserved,
+                                    std::shared_ptr<void const> const& owner) {
+    lock held{mutex_};
+    if (owner != nullptr && !made.empty()) {
+        auto const fresh = std::make_shared<lease_source>(lease_source{owner});
+        fresh->parts.reserve(made.size());
+        auto const& source = sources_.try_emplace(owner, fresh).first->second;
+        source->parts.reserve(source->parts.size() + made.size());
+        for (auto const& a : made) {
+            a->source = source;
+            source->parts.push_back(a.get());
+            ++source->users;
+        }
+    }
+    for (auto& each : made) {
+        auto& a = *each.release();
+        resident_ += a.bytes;
+        settle(a);
+    }
+    reserved_ -= reserved;
+    collect(held);
+    static_cast<void>(free_up(0, held));
 }
 
 FERRY_INLINE allocation* spill_core::find(std::shared_ptr<void const> const& owner, std::byte const* begin,
@@ -189,23 +195,6 @@ FERRY_INLINE allocation* spill_core::find(std::shared_ptr<void const> const& own
             return a;
         }
     return nullptr;
-}
-
-FERRY_INLINE void spill_core::adopt(std::shared_ptr<void const> const& owner,
-                                    std::vector<std::unique_ptr<allocation>>& made, std::size_t reserved) {
-    lock held{mutex_};
-    if (made.empty()) return admit(nullptr, 0, reserved, held);
-    auto fresh = std::make_shared<lease_source>(lease_source{owner});
-    auto const found = sources_.find(owner);
-    auto const& source = found != sources_.end() ? found->second : fresh;
-    source->parts.reserve(source->parts.size() + made.size());
-    if (found == sources_.end()) sources_.emplace(owner, source);
-    for (auto const& a : made) {
-        a->source = source;
-        source->parts.push_back(a.get());
-        ++source->users;
-    }
-    admit(made.data(), made.size(), reserved, held);
 }
 
 FERRY_INLINE result<allocation*> spill_core::duplicate(allocation const& a, stream_token on) {
@@ -418,11 +407,11 @@ FERRY_INLINE result<> spill_core::reserve(std::size_t bytes) noexcept {
     return {};
 }
 
-FERRY_INLINE std::size_t spill_core::free_up(std::size_t bytes) noexcept {
-    lock held{mutex_};
+FERRY_INLINE std::size_t spill_core::free_up(std::size_t bytes, lock& held) noexcept {
     result<> ignored;
     std::size_t freed = 0, more = 1;
-    while (freed < bytes && more != 0) freed += more = free_one(held, ignored);
+    while ((freed < bytes || resident_ + reserved_ > options_.limit) && more != 0)
+        freed += more = free_one(held, ignored);
     return freed;
 }
 

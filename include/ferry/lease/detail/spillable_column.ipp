@@ -109,11 +109,12 @@ FERRY_INLINE std::shared_ptr<adopted_column const> adopt_column(std::shared_ptr<
     }
     std::vector<allocation*> made_now;
     for (auto const& a : fresh) made_now.push_back(a.get());
-    made->core->adopt(c.owner(), fresh, reserved);
+    made->core->admit(fresh, reserved, c.owner());
     auto next = made_now.begin();
     for (auto& part : made->parts)
         if (!part.memory) part.memory = {made->core, *next++};
     c = {};
+    static_cast<void>(made->core->free_up(0));  // what `c` kept
     return made;
 }
 
