@@ -91,69 +91,40 @@ template <class Array>
     });
 }
 
-/// Exports a tensor: returns the tensor itself, with its flags and version (R4, R12), if the request allows it,
-/// otherwise a copy.
+/// Exports a tensor, or copies one that the caller keeps, or a view.
 ///
-/// Returns a new struct that owns `tensor` if the request names another device type for the same memory (R39), or if
-/// the strides are NULL although the version requires them (R24). Synchronises like the overload for arrays.
+/// An rvalue is returned as it is, with its flags and version (R4, R12), if the request allows it; in a new struct that
+/// owns it if the request names another device type for the same memory (R39), or if the strides are NULL although the
+/// version requires them (R24). An lvalue and a view, which has no owner, are copied (R53). Copies, their order and the
+/// synchronisation are those of the overload for arrays.
 ///
-/// \param tensor    tensor; consumed on success, unchanged on failure
+/// \param tensor    managed_tensor, or view. An rvalue is consumed on success, and unchanged on failure. With a stream
+/// in
+///                  the request, device memory that the caller keeps must stay valid until the work on the stream is
+///                  complete; without one, its copy is complete on return.
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required for a wait or a copy, except for devices of type cpu
 /// \return          the tensor, a struct that owns it, or a copy; `try_to_dlpack` returns the tensor or the error
-/// \throws error           errc::consumed when `tensor` is empty; errors of the overload for arrays
+/// \throws error           errc::consumed when `tensor` is empty; errc::not_shareable for copy_policy::never, if it is
+///                         an lvalue or a view; errors of the overload for arrays
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
-template <class BackEnd = host_back_end const&>
+template <detail::bare_tensor Tensor, class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor to_dlpack(managed_tensor&& tensor, request const& req, BackEnd&& b = host_only,
+[[nodiscard]] managed_tensor to_dlpack(Tensor&& tensor, request const& req, BackEnd&& b = host_only,
                                        stream_token ready_on = {},
                                        std::source_location where = std::source_location::current()) {
-    return detail::export_tensor(std::move(tensor), req, b, ready_on, {"ferry::to_dlpack", where});
+    return detail::export_tensor(std::forward<Tensor>(tensor), req, b, ready_on, {"ferry::to_dlpack", where});
 }
 #endif
-template <class BackEnd = host_back_end const&>
+template <detail::bare_tensor Tensor, class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<managed_tensor> try_to_dlpack(managed_tensor&& tensor, request const& req,
-                                                   BackEnd&& b = host_only, stream_token ready_on = {},
-                                                   std::source_location where = std::source_location::current()) {
-    return detail::attempt<managed_tensor>("ferry::to_dlpack", where, [&](detail::reporter r) {
-        return detail::export_tensor(std::move(tensor), req, b, ready_on, r);
-    });
-}
-
-/// Copies the elements of a view, or of a tensor that the caller keeps, to new memory (R53). A view has no owner, so it
-/// cannot be shared.
-///
-/// The copy is writable and has the flag is_copied (R12). Its order, and the synchronisation, are those of the overload
-/// for arrays; without a stream in the request, copies of device memory are complete on return.
-///
-/// \param kept      view, or managed_tensor; with a stream in the request, its device memory must stay valid until the
-///                  work on the stream is complete
-/// \param req       request
-/// \param b         back end; required for copies of device memory, and for waits
-/// \param ready_on  stream on which the data is ready; required except for devices of type cpu
-/// \return          copy; `try_to_dlpack` returns the copy or the error
-/// \throws error           errc::not_shareable for copy_policy::never; errc::consumed for an empty managed_tensor;
-///                         errors of the overload for arrays
-/// \throws std::bad_alloc  when an allocation fails
-#if FERRY_HAS_EXCEPTIONS
-template <detail::kept_tensor Kept, class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor to_dlpack(Kept const& kept, request const& req, BackEnd&& b = host_only,
-                                       stream_token ready_on = {},
-                                       std::source_location where = std::source_location::current()) {
-    return detail::copy_tensor(kept, req, b, ready_on, {"ferry::to_dlpack", where});
-}
-#endif
-template <detail::kept_tensor Kept, class BackEnd = host_back_end const&>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<managed_tensor> try_to_dlpack(Kept const& kept, request const& req, BackEnd&& b = host_only,
+[[nodiscard]] result<managed_tensor> try_to_dlpack(Tensor&& tensor, request const& req, BackEnd&& b = host_only,
                                                    stream_token ready_on = {},
                                                    std::source_location where = std::source_location::current()) {
     return detail::attempt<managed_tensor>("ferry::to_dlpack", where, [&](detail::reporter r) {
-        return detail::copy_tensor(kept, req, b, ready_on, r);
+        return detail::export_tensor(std::forward<Tensor>(tensor), req, b, ready_on, r);
     });
 }
 

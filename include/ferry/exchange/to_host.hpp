@@ -43,51 +43,28 @@ template <class Producer, class BackEnd = host_back_end const&>
     return try_from_dlpack<managed_tensor>(std::forward<Producer>(from), request{.device = cpu}, b, where);
 }
 
-/// Imports a managed_tensor to the host: shares memory that the host can read, and copies other memory. The data is
-/// complete on return.
+/// Brings a tensor to the host: shares memory of an rvalue that the host can read, and copies other memory, and that of
+/// an lvalue or a view. The data is complete on return.
 ///
-/// \param tensor    tensor; consumed on success, unchanged on failure
+/// \param tensor    managed_tensor, or view; an rvalue is consumed on success, and unchanged on failure
 /// \param b         back end; required for device memory
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
 /// \return          tensor on the host, ready to read; `try_to_host` returns the tensor or the error
 /// \throws error           errors of to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
-template <class BackEnd>
+template <detail::bare_tensor Tensor, class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor to_host(managed_tensor&& tensor, BackEnd&& b, stream_token ready_on,
+[[nodiscard]] managed_tensor to_host(Tensor&& tensor, BackEnd&& b, stream_token ready_on,
                                      std::source_location where = std::source_location::current()) {
-    return to_dlpack(std::move(tensor), request{.device = cpu}, b, ready_on, where);
+    return to_dlpack(std::forward<Tensor>(tensor), request{.device = cpu}, b, ready_on, where);
 }
 #endif
-template <class BackEnd>
+template <detail::bare_tensor Tensor, class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<managed_tensor> try_to_host(managed_tensor&& tensor, BackEnd&& b, stream_token ready_on,
+[[nodiscard]] result<managed_tensor> try_to_host(Tensor&& tensor, BackEnd&& b, stream_token ready_on,
                                                  std::source_location where = std::source_location::current()) {
-    return try_to_dlpack(std::move(tensor), request{.device = cpu}, b, ready_on, where);
-}
-
-/// Copies a tensor that the caller keeps, or the elements of a view, to the host. The copy is complete on return.
-///
-/// \param kept      managed_tensor, or view
-/// \param b         back end; required for device memory
-/// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
-/// \return          copy on the host, ready to read; `try_to_host` returns the copy or the error
-/// \throws error           errors of to_dlpack
-/// \throws std::bad_alloc  when an allocation fails
-#if FERRY_HAS_EXCEPTIONS
-template <detail::kept_tensor Kept, class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor to_host(Kept const& kept, BackEnd&& b, stream_token ready_on,
-                                     std::source_location where = std::source_location::current()) {
-    return to_dlpack(kept, request{.device = cpu}, b, ready_on, where);
-}
-#endif
-template <detail::kept_tensor Kept, class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] result<managed_tensor> try_to_host(Kept const& kept, BackEnd&& b, stream_token ready_on,
-                                                 std::source_location where = std::source_location::current()) {
-    return try_to_dlpack(kept, request{.device = cpu}, b, ready_on, where);
+    return try_to_dlpack(std::forward<Tensor>(tensor), request{.device = cpu}, b, ready_on, where);
 }
 
 // clang-format off

@@ -222,53 +222,43 @@ template <class Array>
     return export_tensor(std::forward<Array>(array), request{.copy = copy_policy::never}, share_only, r);
 }
 
-/// Implements to_dlpack and try_to_dlpack for tensors. On failure, returns an empty object, and `tensor` is
-/// unchanged.
-template <class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_tensor(managed_tensor&& tensor, request const& req, BackEnd& b,
-                                                               stream_token ready_on, reporter r) {
-    if (!check_not_empty(tensor, r)) return {};
-    auto const d = decide<managed_tensor>(trusted::view(tensor), ready_on, true, req, b);
-    return execute_owned<managed_tensor>(std::move(tensor), d, ready_on, b, r);
-}
-
-/// A tensor that the caller keeps: a managed_tensor, or a view, whose elements belong to another object.
+/// A tensor without an adapter: a managed_tensor, or a view, whose elements belong to another object.
 template <class T>
-concept kept_tensor = std::derived_from<T, managed_tensor> || std::derived_from<T, tensor_view>;
+concept bare_tensor =
+    std::derived_from<std::remove_cvref_t<T>, managed_tensor> || std::derived_from<std::remove_cvref_t<T>, tensor_view>;
 
 FERRY_COLD inline void report_never(char const* text, reporter r) {
     static_cast<void>(report(r, errc::not_shareable, text));
 }
 
-/// Copies a tensor that cannot be shared; fails with the message `never` if the request does not allow a copy.
-template <class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_lent(tensor_view const& view, request const& req, BackEnd& b,
-                                                           stream_token ready_on, char const* never, reporter r) {
-    if (req.copy == copy_policy::never) return report_never(never, r), managed_tensor{};
-    auto const d = decide<managed_tensor>(view, ready_on, false, req, b);
-    auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
-    return trusted::adopt(execute<DLManagedTensorVersioned, managed_tensor>(d, view, ready_on, b, never_shares, r));
-}
-
-/// Implements to_dlpack and try_to_dlpack for views, and for tensors that the caller keeps; returns an empty object on
-/// failure.
-template <class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_tensor(tensor_view const& view, request const& req, BackEnd& b,
-                                                             stream_token ready_on, reporter r) {
-    return copy_lent(view, req, b, ready_on,
-                     "a view owns no memory that a tensor could share, and copy_policy::never does not allow a copy: "
-                     "export its owner, call borrow(), or request a copy",
-                     r);
-}
-template <class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_tensor(managed_tensor const& tensor, request const& req,
-                                                             BackEnd& b, stream_token ready_on, reporter r) {
-    if (!check_not_empty(tensor, r)) return {};
-    return copy_lent(
-        trusted::view(tensor), req, b, ready_on,
-        "a managed_tensor has one owner and cannot be shared, and copy_policy::never does not allow a copy: "
-        "pass std::move(tensor), call borrow(), or request a copy",
-        r);
+/// Implements to_dlpack and try_to_dlpack for tensors: exports an rvalue, and copies a tensor that the caller keeps, or
+/// a view. On failure, returns an empty object, and `tensor` is unchanged.
+template <bare_tensor Tensor, class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_tensor(Tensor&& tensor, request const& req, BackEnd& b,
+                                                               stream_token ready_on, reporter r) {
+    constexpr bool is_managed = std::derived_from<std::remove_cvref_t<Tensor>, managed_tensor>;
+    if constexpr (is_managed)
+        if (!check_not_empty(tensor, r)) return {};
+    if constexpr (std::same_as<Tensor, managed_tensor>) {
+        auto const d = decide<managed_tensor>(trusted::view(tensor), ready_on, true, req, b);
+        return execute_owned<managed_tensor>(std::move(tensor), d, ready_on, b, r);
+    } else {
+        constexpr auto never =
+            is_managed
+                ? "a managed_tensor has one owner and cannot be shared, and copy_policy::never does not allow a copy: "
+                  "pass std::move(tensor), call borrow(), or request a copy"
+                : "a view owns no memory that a tensor could share, and copy_policy::never does not allow a copy: "
+                  "export its owner, call borrow(), or request a copy";
+        if (req.copy == copy_policy::never) return report_never(never, r), managed_tensor{};
+        auto const copy = [&](tensor_view const& view) {
+            auto const d = decide<managed_tensor>(view, ready_on, false, req, b);
+            auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
+            return trusted::adopt(
+                execute<DLManagedTensorVersioned, managed_tensor>(d, view, ready_on, b, never_shares, r));
+        };
+        if constexpr (is_managed) return copy(trusted::view(tensor));
+        else return copy(tensor);
+    }
 }
 
 }  // namespace FERRY_NAMESPACE::detail
