@@ -122,7 +122,8 @@ TEST_CASE("session::collect removes the names of exporters that were killed sinc
 
 TEST_CASE("the work to find left names is bounded, whatever files another user has made, and continues later" *
           doctest::skip(support::lacks_root())) {
-    ferry::ipc::detail::sweep();
+    long from = 0;
+    ferry::ipc::detail::sweep(from);
     leave_name(12);
     foreign_names const foreign{10'000};
     leave_name(16);  // removes nothing that it does not reach

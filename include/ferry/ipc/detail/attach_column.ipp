@@ -53,13 +53,10 @@ FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options c
     }
     wire::check(from, where);
     if (node == nullptr)
-        fail(errc::argument, api, message{"the descriptor is a tensor's, not a column's: call ferry::ipc::attach"},
-             where);
+        fail(errc::argument, api, where, "the descriptor is a tensor's, not a column's: call ferry::ipc::attach");
     if (from.memories.empty())
-        fail(errc::bad_descriptor, api,
-             message{"the descriptor of a column has no memory, expected one at least: get a new descriptor from the "
-                     "exporter"},
-             where);
+        fail(errc::bad_descriptor, api, where,
+             "the descriptor of a column has no memory, expected one at least: get a new descriptor from the exporter");
     // Memories of one name are opened together.
     auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
     std::vector<std::uint32_t> order(from.memories.size());

@@ -60,10 +60,9 @@ class control_page {
         if (place >= 0) places_[place].readers.fetch_sub(1);
     }
 
-    // ---- importers whose tensors the page does not count: it is sealed, or they have no slot ----
-
-    /// Locks a byte for as long as a mapping has tensors. Without a free one, two importers count as one. Returns its
-    /// index, or -1: the kernel has no memory for a lock.
+    /// For importers whose tensors the page does not count, because it is sealed, or they have no slot: locks a byte
+    /// for as long as a mapping has tensors. Without a free one, two importers count as one. Returns its index, or -1:
+    /// the kernel has no memory for a lock.
     [[nodiscard]] static int begin_reading(int file) noexcept {
         int place = 0;
         while (place < max_importers - 1 && is_locked(file, reading_byte_of(place))) ++place;
@@ -84,18 +83,13 @@ class control_page {
         return sum;
     }
 
-    // ---- events recorded by importers ----
-
     /// Stores the handle of the event that marks the work queued by the importer. Called by one thread at a time.
     void announce(int place, event_handle const& done) noexcept {
         if (place < 0) return;
         auto& p = places_[place];
         p.turn.fetch_add(1);  // odd: being written
-        for (std::size_t i = 0; i < p.done.size(); ++i) {
-            std::uint64_t word = 0;
-            std::memcpy(&word, done.data() + 8 * i, 8);
-            p.done[i].store(word);
-        }
+        auto const words = std::bit_cast<event_words>(done);
+        for (std::size_t i = 0; i < words.size(); ++i) p.done[i].store(words[i]);
         p.turn.fetch_add(1);
     }
     enum class mark { none, event, unclear };
@@ -104,14 +98,14 @@ class control_page {
         auto const& p = places_[place];
         auto const before = p.turn.load();
         if (before == 0 || !is_taken(place, file)) return mark::none;
-        for (std::size_t i = 0; i < p.done.size(); ++i) {
-            auto const word = p.done[i].load();
-            std::memcpy(out.data() + 8 * i, &word, 8);
-        }
+        event_words words;
+        for (std::size_t i = 0; i < words.size(); ++i) words[i] = p.done[i].load();
+        out = std::bit_cast<event_handle>(words);
         return before % 2 == 0 && p.turn.load() == before ? mark::event : mark::unclear;
     }
 
    private:
+    using event_words = std::array<std::uint64_t, event_handle_bytes / 8>;
     struct importer_place {
         std::atomic<std::uint32_t> readers, turn;
         std::array<std::atomic<std::uint64_t>, event_handle_bytes / 8> done;

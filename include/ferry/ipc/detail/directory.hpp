@@ -26,9 +26,8 @@ namespace FERRY_NAMESPACE::ipc::detail {
     if (!directory && errno != ENOTDIR && errno != ELOOP && errno != EACCES) fail_system(api, path);
     if (!directory || ::fstat(directory.get(), &facts) != 0 || facts.st_uid != ::geteuid() ||
         (facts.st_mode & 0077) != 0)
-        fail(errc::permission, api,
-             message{path} << " is not a directory of mode 0700 of user " << std::uint64_t{::geteuid()}
-                           << ": remove it, or pass another directory (topic_options::directory)");
+        fail(errc::permission, api, path, " is not a directory of mode 0700 of user ", ::geteuid(),
+             ": remove it, or pass another directory (topic_options::directory)");
     return directory;
 }
 
@@ -40,7 +39,7 @@ namespace FERRY_NAMESPACE::ipc::detail {
     struct stat its = {};
     if (run != nullptr && *run == '/' && ::stat(run, &its) == 0 && its.st_uid == ::geteuid())
         return private_directory(AT_FDCWD, (std::string{run} + "/ferry").c_str(), api);
-    return private_directory(AT_FDCWD, (message{"/dev/shm/ferry-"} << std::uint64_t{::geteuid()}).c_str(), api);
+    return private_directory(AT_FDCWD, (inplace_text{"/dev/shm/ferry-"} << ::geteuid()).c_str(), api);
 }
 
 /// Returns the name of a file for a name: a slash becomes `!`, as in sysfs.
@@ -81,7 +80,7 @@ void for_each_name(int directory, char const* api, F f) {
     if (!opened && errno == ENOENT) return opened;
     if (!opened && errno != ELOOP && errno != EISDIR && errno != ENXIO && errno != EACCES) fail_system(api, file);
     if (!opened || ::fstat(opened.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid())
-        fail(errc::permission, api, message{file} << " is not a regular file of this user: remove it");
+        fail(errc::permission, api, file, " is not a regular file of this user: remove it");
     return opened;
 }
 
@@ -109,6 +108,14 @@ inline void futex_wake(void const* word) noexcept {
     ::syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
+/// Wakes those that wait on a word of a file.
+inline void wake_waiters(int file, std::size_t offset, char const* api) noexcept {
+    try {
+        futex_wake(static_cast<std::byte*>(map_file(file, offset + 4, PROT_READ, api).get()) + offset);
+    } catch (...) {  // they look again after a second
+    }
+}
+
 /// The file `.names` of a directory. A process owns a name as long as it has locked the byte of the name's hash. The
 /// first word changes when a name appears.
 class names_file {
@@ -130,10 +137,7 @@ class names_file {
     void announce(char const* api) const noexcept {
         auto const now = static_cast<std::uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count());
         static_cast<void>(::pwrite(file_.get(), &now, sizeof now, 0));
-        try {
-            futex_wake(map_file(file_.get(), sizeof now, PROT_READ, api).get());
-        } catch (...) {  // they look again after a second
-        }
+        wake_waiters(file_.get(), 0, api);
     }
     [[nodiscard]] std::uint32_t arrivals() const noexcept {
         std::uint32_t word = 0;

@@ -12,11 +12,9 @@ namespace FERRY_NAMESPACE::ipc::detail {
 inline constexpr char const* attach_api = "ferry::ipc::attach";
 
 [[noreturn]] FERRY_COLD inline void fail_no_lock(std::source_location where) {
-    fail(errc::out_of_memory, attach_api,
-         message{
-             "no byte of the segment can be locked, because the kernel has no memory for locks, or another process of "
-             "this user has locked all: end processes that attach it"},
-         where);
+    fail(errc::out_of_memory, attach_api, where,
+         "no byte of the segment can be locked, because the kernel has no memory for locks, or another process of this "
+         "user has locked all: end processes that attach it");
 }
 
 /// One mapping. Its place in the control page ends with it, and with its copies in forked children.

@@ -33,15 +33,13 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
     return ::stat(shared_memory_folder.data(), &folder) == 0 ? folder.st_dev : 0;
 }
 
-/// Returns the name of a segment.
 [[nodiscard]] inline std::string to_string(segment_name const& n) {
     auto const text = inplace_text{n.kind == segment_kind::named ? "/ferry-" : "/ferry-memfd-"}
                       << n.uid << '-' << n.device << '-' << n.pid << '-' << n.id;
     return text.c_str();
 }
 
-/// Parses the name of a segment.
-/// \return      its parts; empty unless the text is exactly as `to_string` writes it, so that no path leaves the folder
+/// Empty unless the text is exactly as `to_string` writes it, so that no path leaves the folder.
 [[nodiscard]] inline std::optional<segment_name> parse_segment_name(std::string_view text) {
     constexpr std::string_view prefix = "/ferry-", of_anonymous = "memfd-";
     if (!text.starts_with(prefix)) return {};
@@ -74,8 +72,8 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
     std::uint64_t id = 0;
     while (id == 0)
         if (::getrandom(&id, sizeof id, 0) != sizeof id && errno != EINTR)
-            fail(errc::unsupported_platform, api,
-                 message{"the system has no random numbers: allow getrandom in the filter of system calls"}, where);
+            fail(errc::unsupported_platform, api, where,
+                 "the system has no random numbers: allow getrandom in the filter of system calls");
     return id;
 }
 
@@ -83,8 +81,8 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 ///
 /// Importers keep their mappings. Safe at any time and in several processes, because a name is locked before it appears
 /// and never used again. The work of a call is bounded, whatever files other programs put into the folder: it takes at
-/// most about 10 ms.
-/// \return      number of names removed
+/// most about 10 ms. `from`: where it begins and the next call continues; 0: the first entry. Returns the number of
+/// names removed.
 inline std::size_t sweep(long& from) noexcept {
     DIR* const folder = ::opendir(shared_memory_folder.data());
     if (folder == nullptr) return 0;
@@ -109,12 +107,6 @@ inline std::size_t sweep(long& from) noexcept {
     }
     ::closedir(folder);
     return removed;
-}
-/// Overload that begins with the first entry.
-/// \return  number of names removed
-inline std::size_t sweep() noexcept {
-    long from = 0;
-    return sweep(from);
 }
 
 }  // namespace FERRY_NAMESPACE::ipc::detail

@@ -14,8 +14,7 @@ inline void freeze(share_state const& s, std::source_location where) {
     auto const& memory = s.where->memory;
     if (memory.is_frozen() || memory.size() == 0) return;
     if (memory.file() < 0)
-        fail(errc::argument, share_api, message{"only anonymous segments can be frozen: set session_options::segments"},
-             where);
+        fail(errc::argument, share_api, where, "only anonymous segments can be frozen: set session_options::segments");
     // A sealed mapping that freeze has dropped cannot be made again: not if a forked child may have it.
     bool const can_try = s.where->shared_as == region::use::writable ||
                          (s.where->shared_as == region::use::sealed && s.where->forked_at == forks());
@@ -26,9 +25,8 @@ inline void freeze(share_state const& s, std::source_location where) {
         number = errno;
     }
     if (can_try && number != EBUSY) fail_segment(number, "fcntl(F_SEAL_WRITE)", s.name, share_api, where);
-    fail(errc::busy, share_api,
-         message{"the memory is mapped with write access, or pinned: drop those tensors, unpin it, or share a copy"},
-         where);
+    fail(errc::busy, share_api, where,
+         "the memory is mapped with write access, or pinned: drop those tensors, unpin it, or share a copy");
 }
 
 /// One state for each segment, and one for each device. They are closed unless the share is finished.
@@ -101,9 +99,8 @@ class new_share {
     template <class Write>
     [[nodiscard]] wire::slice add_copy(std::size_t bytes, ferry::device place, stream_token on, Write write) {
         if (is_copy_forbidden_ && bytes != 0)
-            fail(errc::copy_needed, share_api,
-                 message{"the elements must be copied, which copy_policy::never or share_only forbids: allow a copy"},
-                 where_);
+            fail(errc::copy_needed, share_api, where_,
+                 "the elements must be copied, which copy_policy::never or share_only forbids: allow a copy");
         ++copies_;
         if (place.type == device_type::cpu) {
             auto& s = add_segment(0, bytes);
@@ -257,9 +254,8 @@ class new_share {
     /// Before other memory of the column is frozen, which cannot be undone.
     void fail_if_frozen(ferry::device place) const {
         if (how_.freeze)
-            fail(errc::argument, share_api,
-                 message{"memory of "} << ferry::name(place.type) << " cannot be frozen: share a copy on the host",
-                 where_);
+            fail(errc::argument, share_api, where_, "memory of ", ferry::name(place.type),
+                 " cannot be frozen: share a copy on the host");
     }
     /// A state that gives a segment another name; null, with the reason, when it cannot have one.
     [[nodiscard]] share_state* add_link(std::shared_ptr<region> where, char const*& refusal) {
@@ -268,10 +264,11 @@ class new_share {
         int number = link();
         if (number != 0 && number != ENOENT && session_->make_room()) number = link();
         if (number != 0) {
-            refusal = number == ENOENT
-                          ? "its share is closed, which has removed the last name of its segment (share it "
-                            "again before, or use anonymous segments)"
-                          : "its segment cannot have another name in /dev/shm";
+            refusal =
+                number == ENOENT
+                    ? "its share is closed, which has removed the last name of its segment (share it again before, or "
+                      "use anonymous segments)"
+                    : "its segment cannot have another name in /dev/shm";
             states_.pop_back();
             return nullptr;
         }

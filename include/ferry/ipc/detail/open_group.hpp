@@ -79,10 +79,12 @@ struct attach_call {
     wire::origin me = session->me(where);
     std::uint32_t tried = 0;  // the number of the memory that is being opened
 
-    [[noreturn]] FERRY_COLD void refuse(errc code, message const& text) const { fail(code, attach_api, text, where); }
+    template <class... Parts>
+    [[noreturn]] FERRY_ALWAYS_INLINE void refuse(errc code, Parts... parts) const {
+        fail(code, attach_api, where, parts...);
+    }
     [[noreturn]] FERRY_COLD void fail_gone(wire::memory const& m, char const* why) const {
-        refuse(errc::exporter_gone,
-               message{m.name.c_str()} << ": " << why << ": get a new descriptor from it or its successor");
+        refuse(errc::exporter_gone, m.name.c_str(), ": ", why, ": get a new descriptor from it or its successor");
     }
     [[nodiscard]] int file(std::size_t i) const noexcept { return i < how.files.size() ? how.files[i] : -1; }
     /// The file of the segment of a group. If there are more files than memories, those of segments come last. Of the
@@ -98,14 +100,11 @@ struct attach_call {
 inline segment_name check_origin(attach_call const& call, wire::memory const& m) {
     auto const name = parse_segment_name(m.name);
     if (!name)
-        call.refuse(errc::bad_descriptor,
-                    message{"memories[0].name is `"}
-                        << m.name.c_str()
-                        << "`, which is not the name of a segment: get a new descriptor from the exporter");
+        call.refuse(errc::bad_descriptor, "memories[0].name is `", m.name.c_str(),
+                    "`, which is not the name of a segment: get a new descriptor from the exporter");
     if (name->uid != ::geteuid())
-        call.refuse(errc::permission, message{"user "} << name->uid << " shares this, and this process runs as "
-                                                       << std::uint64_t{::geteuid()}
-                                                       << ": share and attach as one user");
+        call.refuse(errc::permission, "user ", name->uid, " shares this, and this process runs as ", ::geteuid(),
+                    ": share and attach as one user");
     return *name;
 }
 
@@ -172,19 +171,16 @@ inline void open_import(mapping_entry& made, attach_call& call, memory_group gro
         made.descriptions.push_back(m);
         if (!has_handle(m)) {
             if (group.size() == 1) return;
-            call.refuse(errc::bad_descriptor,
-                        message{"several memories have the name "}
-                            << m.name.c_str() << ", and one is of kind " << wire::name(m.kind)
-                            << ", which requires its own name: get a new descriptor from the exporter");
+            call.refuse(errc::bad_descriptor, "several memories have the name ", m.name.c_str(),
+                        ", and one is of kind ", wire::name(m.kind),
+                        ", which requires its own name: get a new descriptor from the exporter");
         }
         if (handles != nullptr && handles->opens(m)) {
             made.foreign.push_back(handles->open_memory(m, opening{call.how.device, call.file(i)}));
             continue;
         }
-        message text{"the passed back end opens no memory of kind "};
-        text << wire::name(m.kind);
-        if (uses_cuda_streams(m.type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
-        call.refuse(errc::no_backend, text);
+        call.refuse(errc::no_backend, "the passed back end opens no memory of kind ", wire::name(m.kind),
+                    uses_cuda_streams(m.type) ? ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable" : "");
     }
 }
 
@@ -203,8 +199,8 @@ inline void find_passed_back(attach_call& call, memory_group group, share_state 
         auto const found = std::find_if(own.memories.begin(), own.memories.end(),
                                         [&](auto const& its) { return is_same_allocation(its.description, m); });
         if (found == own.memories.end())
-            call.refuse(errc::same_process, message{"this process shares these memories itself, in several shares: "
-                                                    "attach the tensors one by one"});
+            call.refuse(errc::same_process,
+                        "this process shares these memories itself, in several shares: attach the tensors one by one");
         event_handle ready;
         if (!m.ready.empty() && !call.how.stream.is_no_sync()) {
             bool is_ordered = m.ready.size() == ready.size();
@@ -227,14 +223,12 @@ inline void find_passed_back(attach_call& call, memory_group group, share_state 
     auto const& first = memory(group[0]);
     auto const name = check_origin(call, first);
     if (auto own = call.session->find(name.id)) {
-        bool is_same = group.size() == own->memories.size();
-        for (std::size_t i = 0; is_same && i < group.size(); ++i)
-            is_same = memory(group[i]) == own->memories[i].description;
+        bool const is_same = std::ranges::equal(group, own->memories, {}, memory, &share_state::memory::description);
         if (!is_same)
             call.refuse(
                 errc::bad_descriptor,
-                message{"its memory differs from the memory that was shared with this name: get a new descriptor from "
-                        "the exporter"});
+                "its memory differs from the memory that was shared with this name: get a new descriptor from the "
+                "exporter");
         if (!own->is_open) call.fail_gone(first, "this process has closed it");
         static_cast<void>(ferry::detail::check_stream(how.stream, own->device, {attach_api, call.where}));
         for (auto const& handle : own->handles) handle->wait_ready(how.stream.on_device(own->device));
@@ -254,8 +248,8 @@ inline void find_passed_back(attach_call& call, memory_group group, share_state 
         if (!is_open()) call.fail_gone(first, "this process has closed it");
         call.refuse(
             errc::same_process,
-            message{
-                "this process shares the memory itself, and handles open in other processes only: pass the session that shared it"});
+            "this process shares the memory itself, and handles open in other processes only: pass the session that "
+            "shared it");
     }
 
     auto const key = key_of(call, group, name);
@@ -264,14 +258,10 @@ inline void find_passed_back(attach_call& call, memory_group group, share_state 
         call.session->with_room([&] { return call.session->imports().acquire(key, open, call.where); });
     attachment hold{call.session, mapping};
     if (!mapping->is_attachable()) call.fail_gone(first, gone);
-    bool is_mapped = group.size() == mapping->descriptions.size();
-    for (std::size_t i = 0; is_mapped && i < group.size(); ++i)
-        is_mapped = is_same_range(memory(group[i]), mapping->descriptions[i]);
-    if (!is_mapped)
+    if (!std::ranges::equal(group, mapping->descriptions, is_same_range, memory))
         call.refuse(
             errc::bad_descriptor,
-            message{"its memory differs from the memory that is mapped with this name: get a new descriptor from the "
-                    "exporter"});
+            "its memory differs from the memory that is mapped with this name: get a new descriptor from the exporter");
     for (std::size_t i = 0; i < group.size(); ++i) {
         auto const& m = memory(group[i]);
         memory_range& found = out[group[i]];

@@ -15,9 +15,6 @@
 namespace FERRY_NAMESPACE::ipc::detail {
 
 /// Returns the identity of this process. Reads /proc: cache the result, but not across a fork.
-///
-/// \return       process ID, pid namespace and boot ID
-/// \throws error  errc::unsupported_platform: /proc is missing; errc::out_of_memory: no file descriptors
 [[nodiscard]] inline wire::origin this_process(std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::ipc";
     wire::origin me;
@@ -25,7 +22,7 @@ namespace FERRY_NAMESPACE::ipc::detail {
     errno = 0;
     auto const fail_on = [&](char const* path) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) fail_system(api, "reading /proc");
-        fail(errc::unsupported_platform, api, message{path} << " cannot be read: mount /proc", where);
+        fail(errc::unsupported_platform, api, where, path, " cannot be read: mount /proc");
     };
     struct stat ns = {};
     if (::stat("/proc/self/ns/pid", &ns) != 0) fail_on("/proc/self/ns/pid");
@@ -39,14 +36,11 @@ namespace FERRY_NAMESPACE::ipc::detail {
     return me;
 }
 
-/// Identifies this process to its own objects: a forked child, in any pid namespace, is another process.
-///
-/// The kernel clears the word in the child of a fork; process IDs are not compared.
+/// Identifies this process to its own objects: a forked child, in any pid namespace, is another process. The kernel
+/// clears the word in the child of a fork; process IDs are not compared.
 class process_mark {
    public:
-    /// The mark of no process.
     process_mark() = default;
-    /// Returns the mark of this process.
     [[nodiscard]] static process_mark here() noexcept {
         static std::atomic<std::uint64_t> last{0};
         auto& w = word();
@@ -58,7 +52,6 @@ class process_mark {
         return {w, value};
     }
     [[nodiscard]] explicit operator bool() const noexcept { return word_ != nullptr; }
-    /// Returns whether it is the mark of this process.
     [[nodiscard]] bool is_here() const noexcept { return word_ != nullptr && word_->load() == value_; }
 
    private:

@@ -18,16 +18,15 @@ struct publisher::state {
         directory = detail::names_directory(how.directory, api);
         names = {directory.get(), api};
         if (!names.claim(name))
-            detail::fail(errc::busy, api, message{name.c_str()} << " has a publisher: end it, or choose another name");
+            detail::fail(errc::busy, api, name.c_str(), " has a publisher: end it, or choose another name");
     }
     void check_process() const {
         if (!process.is_here())
-            detail::fail(errc::argument, api, message{"a forked child has no publisher: make one under another name"});
+            detail::fail(errc::argument, api, "a forked child has no publisher: make one under another name");
     }
     [[nodiscard]] detail::topic_slot describe(shared const& s) {
         if (!s.is_open())
-            detail::fail(errc::argument, api,
-                         message{"a slot has no open share: pass the result of ferry::ipc::share"});
+            detail::fail(errc::argument, api, "a slot has no open share: pass the result of ferry::ipc::share");
         auto made = detail::describe(s.descriptor(), how, ++stamps, api);
         made.record.files = static_cast<std::uint32_t>(std::ranges::count_if(s.files(), [](int i) { return i >= 0; }));
         return made;
@@ -53,9 +52,10 @@ struct publisher::state {
     void make() {
         bool const has_name = !name.empty();
         if (!has_name && its.file)
-            detail::fail(errc::argument, api,
-                         message{"a descriptor is larger than those before, and subscribers find no larger file, "
-                                 "because this topic has no name: make another publisher"});
+            detail::fail(
+                errc::argument, api,
+                "a descriptor is larger than those before, and subscribers find no larger file, because this topic "
+                "has no name: make another publisher");
         topic_file fresh;
         // With room for the digits of names, so that other memory of the same shape does not need a larger file.
         constexpr std::size_t spare = 128;
@@ -103,10 +103,8 @@ struct publisher::state {
             leave(fresh, detail::has_moved);
         } else if (std::uint64_t const moved = last << 8 | detail::has_moved; old) {
             // Of a publisher that was killed, or has ended.
-            if (::pwrite(old.get(), &moved, sizeof moved, offsetof(detail::topic_head, latest)) > 0) try {
-                    detail::futex_wake(detail::map_file(old.get(), sizeof head, PROT_READ, api).get());
-                } catch (...) {  // they look again after a second
-                }
+            constexpr auto at = offsetof(detail::topic_head, latest);
+            if (::pwrite(old.get(), &moved, sizeof moved, at) > 0) detail::wake_waiters(old.get(), at, api);
         }
         if (has_name) names.announce(api);
     }
@@ -162,9 +160,8 @@ FERRY_INLINE publisher::publisher(std::string_view name, std::vector<shared>&& s
     : state_{std::make_unique<state>(name, how)} {
     auto& s = *state_;
     if (slots.size() < 2 || slots.size() > detail::most_slots)
-        detail::fail(
-            errc::argument, s.api,
-            message{"expected 2 to 252 slots, got "} << std::uint64_t{slots.size()} << ": pass more or fewer shares");
+        detail::fail(errc::argument, s.api, "expected 2 to 252 slots, got ", slots.size(),
+                     ": pass more or fewer shares");
     std::uint32_t files = 1;  // the topic's own file is the first
     for (auto const& slot : slots) {
         s.records.push_back(s.describe(slot));
@@ -202,14 +199,12 @@ FERRY_INLINE void publisher::replace(unsigned slot, shared&& fresh) {
     auto& s = *state_;
     s.check_process();
     if (slot >= s.slots.size() || slot == s.newest)
-        detail::fail(
-            errc::argument, s.api,
-            message{"slot "} << slot << " is the newest, or does not exist: pass a slot that begin() returned");
+        detail::fail(errc::argument, s.api, "slot ", slot,
+                     " is the newest, or does not exist: pass a slot that begin() returned");
     auto made = s.describe(fresh);
     if (made.record.files != 0 || (s.name.empty() && !s.has_room_for(made)))
-        detail::fail(errc::argument, s.api,
-                     message{"subscribers have no file for the new memory of slot "}
-                         << slot << ": make another publisher, or share it in a named segment");
+        detail::fail(errc::argument, s.api, "subscribers have no file for the new memory of slot ", slot,
+                     ": make another publisher, or share it in a named segment");
     s.its.generation(slot) = 0;
     made.is_begun = true;
     s.records[slot] = std::move(made);
@@ -221,8 +216,7 @@ FERRY_INLINE std::uint64_t publisher::publish(unsigned slot, stream_token on) {
     auto& s = *state_;
     s.check_process();
     if (slot >= s.slots.size() || !s.records[slot].is_begun)
-        detail::fail(errc::argument, s.api,
-                     message{"slot "} << slot << " is not being written: pass the result of begin");
+        detail::fail(errc::argument, s.api, "slot ", slot, " is not being written: pass the result of begin");
     auto& r = s.records[slot];
     if (s.slots[slot].record_ready(on)) {
         auto made = s.describe(s.slots[slot]);

@@ -29,14 +29,14 @@ struct registry::state {
           parent{detail::names_directory(how.names.directory, api)},
           names{parent.get(), api} {
         if (!names.claim(file))
-            detail::fail(errc::busy, api, message{file.c_str()} << " has an owner: end it, or choose another name");
+            detail::fail(errc::busy, api, file.c_str(), " has an owner: end it, or choose another name");
         directory = detail::private_directory(parent.get(), file.c_str(), api);
         remove(passing);
         detail::for_each_name(directory.get(), api, [&](char const* entry, auto&&) { remove(entry); });
     }
     void check_process() const {
         if (!process.is_here())
-            detail::fail(errc::argument, api, message{"a forked child has no registry: make one under another name"});
+            detail::fail(errc::argument, api, "a forked child has no registry: make one under another name");
     }
     void remove(char const* entry) const noexcept { ::unlinkat(directory.get(), entry, 0); }
     void erase(map::iterator at) noexcept {
@@ -71,12 +71,10 @@ struct registry::state {
             doomed.push_back(at);
         }
         if (!fits())
-            detail::fail(errc::busy, api,
-                         message{key.c_str()} << " has " << size << " bytes in " << std::uint64_t{count}
-                                              << " allocations, and other processes read " << left << " bytes in "
-                                              << std::uint64_t{left_count} << " of the " << how.most_bytes << " and "
-                                              << std::uint64_t{how.most_allocations}
-                                              << " permitted: drop entries, or raise most_bytes or most_allocations");
+            detail::fail(errc::busy, api, key.c_str(), " has ", size, " bytes in ", count,
+                         " allocations, and other processes read ", left, " bytes in ", left_count, " of the ",
+                         how.most_bytes, " and ", how.most_allocations,
+                         " permitted: drop entries, or raise most_bytes or most_allocations");
         return doomed;
     }
     void write(std::string const& key, detail::topic_slot const& s) {
@@ -126,18 +124,15 @@ FERRY_INLINE void registry::put(std::string_view name, shared&& share) {
     s.check_process();
     auto const key = detail::file_of(name, s.api);
     if (!share.is_open() || std::ranges::any_of(share.files(), [](int file) { return file >= 0; }))
-        detail::fail(
-            errc::argument, s.api,
-            message{key.c_str()} << ": the share is closed, or requires files: pass an open share in named segments");
+        detail::fail(errc::argument, s.api, key.c_str(),
+                     ": the share is closed, or requires files: pass an open share in named segments");
     std::uint64_t bytes = 0;
     for (auto const& m : share.descriptor().memories) bytes += m.allocation + detail::page_bytes();
     auto const count = share.descriptor().memories.size();
     if (bytes > s.how.most_bytes || count > s.how.most_allocations)
-        detail::fail(errc::argument, s.api,
-                     message{key.c_str()} << " has " << bytes << " bytes in " << std::uint64_t{count}
-                                          << " allocations, and most_bytes is " << s.how.most_bytes
-                                          << ", most_allocations " << std::uint64_t{s.how.most_allocations}
-                                          << ": raise the one that it exceeds");
+        detail::fail(errc::argument, s.api, key.c_str(), " has ", bytes, " bytes in ", count,
+                     " allocations, and most_bytes is ", s.how.most_bytes, ", most_allocations ",
+                     s.how.most_allocations, ": raise the one that it exceeds");
     auto made = detail::describe(share.descriptor(), s.how.names, s.generation + 1, s.api);
     made.record.generation = s.generation + 1;
     auto const doomed = s.choose(key, bytes, count);
@@ -163,7 +158,6 @@ FERRY_INLINE bool registry::drop(std::string_view name) {
 }
 
 FERRY_INLINE std::uint64_t registry::bytes() const noexcept { return state_->bytes; }
-
 FERRY_INLINE std::size_t registry::size() const noexcept { return state_->entries.size(); }
 
 namespace detail {
@@ -189,8 +183,7 @@ template <class T, class Attach>
         std::vector<std::byte> bytes;
         bool is_whole = read_at(f.get(), 0, &r, sizeof r) && r.length <= most_descriptor;
         if (is_whole) bytes.resize(r.length), is_whole = read_at(f.get(), sizeof r, bytes.data(), bytes.size());
-        if (!is_whole)
-            fail(errc::bad_descriptor, api, message{file.c_str()} << " is damaged: call put() for the entry again");
+        if (!is_whole) fail(errc::bad_descriptor, api, file.c_str(), " is damaged: call put() for the entry again");
         timespec const now[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
         ::futimens(f.get(), now);  // the owner drops the least recently found entries first
         try {

@@ -13,7 +13,6 @@
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
-/// Access to the data of a segment.
 enum class access_mode : std::uint8_t { read_only, read_write };
 
 /// Reports the error of a system call. ENOENT: the exporter has closed the share, or has ended.
@@ -34,12 +33,9 @@ enum class access_mode : std::uint8_t { read_only, read_write };
 
 [[noreturn]] FERRY_COLD inline void fail_without_file(std::string const& name, char const* api,
                                                       std::source_location where) {
-    fail(
-        errc::permission, api,
-        message{"the segment "} << name.c_str()
-                                << " is anonymous, and its file descriptor is missing: pass the one that came over the "
-                                   "socket with the descriptor (attach_options::files)",
-        where);
+    fail(errc::permission, api, where, "the segment ", name.c_str(),
+         " is anonymous, and its file descriptor is missing: pass the one that came over the socket with the "
+         "descriptor (attach_options::files)");
 }
 
 [[nodiscard]] inline unique_fd reopened(unique_fd const& file, int access, std::string const& name, char const* api,
@@ -68,10 +64,8 @@ inline constexpr int no_new_writers = 0x10, no_writers = no_new_writers | F_SEAL
 }
 
 /// A mapped segment. Its pages exist while a process maps them, with or without a name. Movable; thread-safe except for
-/// moves; may be destroyed on any thread.
-///
-/// It has an open file description of its own, so that its locks last until it and its copies in forked children are
-/// gone.
+/// moves; may be destroyed on any thread. Its open file description is its own, so that its locks last until it and its
+/// copies in forked children are gone.
 class segment {
    public:
     /// Creates a segment of mode 0600 with zeroed data, and locks the byte of the ID in its unused name. All pages are
@@ -85,10 +79,8 @@ class segment {
         off_t end = 0;
         if (!ferry::detail::checked_add(static_cast<std::size_t>(bytes), page_bytes(), total) ||
             __builtin_add_overflow(total, std::size_t{0}, &end))
-            fail(
-                errc::overflow, api,
-                message{"a segment of "} << bytes << " bytes exceeds the largest size of a file: request a smaller one",
-                where);
+            fail(errc::overflow, api, where, "a segment of ", bytes,
+                 " bytes exceeds the largest size of a file: request a smaller one");
         bool const is_anonymous = detail::is_anonymous(name);
         unique_fd f{is_anonymous ? ::memfd_create(name.c_str() + 1, MFD_CLOEXEC | MFD_ALLOW_SEALING)
                                  : ::open(shared_memory_folder.data(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
@@ -126,22 +118,17 @@ class segment {
 
     /// Opens a segment of this user that has `bytes` of data, and maps it. The control page is writable unless
     /// `is_sealed`. `id` identifies the allocation; empty: any. `file` opens an anonymous segment; borrowed.
-    /// \throws error  errc::exporter_gone: the name does not exist; errc::unsupported_platform: the exporter has
-    ///                another /dev/shm; errc::permission: owned by another user, accessible to others, anonymous
-    ///                without its file or with a size that is not sealed, or sealed against the writes that `mode` asks
-    ///                for; errc::bad_descriptor: smaller than `bytes`; errc::stale_handle: it holds another allocation;
-    ///                errc::out_of_memory
     [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::optional<std::uint64_t> id,
                                       access_mode mode, int file = -1,
                                       std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";
-        auto const refuse = [&](errc code, message const& text) { fail(code, api, text, where); };
-        auto const about = [&] { return message{"the segment "} << name.c_str(); };
+        auto const refuse = [&](errc code, auto... parts) {
+            fail(code, api, where, "the segment ", name.c_str(), parts...);
+        };
         auto const parts = parse_segment_name(name);
         if (!parts)
-            refuse(errc::bad_descriptor,
-                   message{"`"} << name.c_str()
-                                << "` is not the name of a segment: get a new descriptor from the exporter");
+            fail(errc::bad_descriptor, api, where, "`", name.c_str(),
+                 "` is not the name of a segment: get a new descriptor from the exporter");
         bool const is_anonymous = parts->kind == segment_kind::anonymous;
         if (is_anonymous && file < 0) fail_without_file(name, api, where);
         segment opened;
@@ -149,48 +136,46 @@ class segment {
                                  : ::open(path_of(name.c_str()).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         int const number = f ? 0 : errno;
         if (number == ENOENT && parts->device != shared_memory_device())
-            refuse(errc::unsupported_platform,
-                   about() << " is in another /dev/shm: use one for both containers (docker run --ipc), or share "
-                              "anonymous segments (session_options::segments)");
+            refuse(
+                errc::unsupported_platform,
+                " is in another /dev/shm: use one for both containers (docker run --ipc), or share anonymous segments "
+                "(session_options::segments)");
         if (!f) fail_segment(number, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
         struct stat facts = {};
         if (::fstat(f.get(), &facts) != 0) fail_segment(errno, "fstat", name, api, where);
         if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
-            refuse(errc::permission, about() << " is another user's, or open to others: its owner is " << facts.st_uid
-                                             << ", its mode " << facts.st_mode << ": share and attach as one user");
+            refuse(errc::permission, " is another user's, or open to others: its owner is ", facts.st_uid,
+                   ", its mode ", facts.st_mode, ": share and attach as one user");
         // F_GET_SEALS fails with -1, which has all bits set, on a file system without seals.
         int const seals = is_anonymous ? ::fcntl(f.get(), F_GET_SEALS) : 0;
         if (is_anonymous && (seals < 0 || (seals & fixed_size) != fixed_size))
-            refuse(errc::permission, about()
-                                         << " is not a memfd with a sealed size, which no process can shrink while it "
-                                            "is mapped: pass the file descriptor of a segment of ferry");
+            refuse(errc::permission,
+                   " is not a memfd with a sealed size, which no process can shrink while it is mapped: pass the file "
+                   "descriptor of a segment of ferry");
         std::uint64_t total = 0;
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(page_bytes()), total) ||
             total > static_cast<std::uint64_t>(facts.st_size))
-            refuse(errc::bad_descriptor, about() << " has " << std::int64_t{facts.st_size}
-                                                 << " bytes with its control page, expected " << bytes
-                                                 << " and that page: get a new descriptor from the exporter");
+            refuse(errc::bad_descriptor, " has ", facts.st_size, " bytes with its control page, expected ", bytes,
+                   " and that page: get a new descriptor from the exporter");
         opened.is_sealed_ = is_anonymous && (seals & no_writers) != 0;
         if (opened.is_sealed_ && mode == access_mode::read_write)
-            refuse(errc::permission, about() << " is sealed against writes: attach it read-only");
+            refuse(errc::permission, " is sealed against writes: attach it read-only");
         int const access = opened.is_sealed_ ? O_RDONLY : O_RDWR;
         if (is_anonymous) opened.handout_ = std::exchange(f, reopened(f, access, name, api, where));
         opened.map(std::move(f), static_cast<std::size_t>(total), mode, name, api, where);
         if (!opened.control().is_valid(id))
-            refuse(errc::stale_handle, about() << " contains another allocation than the descriptor states: get a new "
-                                                  "descriptor from the exporter");
+            refuse(errc::stale_handle,
+                   " contains another allocation than the descriptor states: get a new descriptor from the exporter");
         return opened;
     }
 
     [[nodiscard]] control_page& control() const noexcept { return *static_cast<control_page*>(base_.get()); }
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(base_.get()) + page_bytes(); }
-    /// Returns the size of the data, without the control page.
+    /// Of the data.
     [[nodiscard]] std::size_t size() const noexcept { return base_.get_deleter().bytes - page_bytes(); }
 
-    /// Returns the file descriptor that opens an anonymous segment, whose open file description has no locks; -1 for
-    /// others.
+    /// The file descriptor that opens an anonymous segment, whose open file description has no locks; -1 for others.
     [[nodiscard]] int file() const noexcept { return handout_.get(); }
-    /// Returns the file descriptor for the locks of this mapping.
     [[nodiscard]] int locks() const noexcept { return file_.get(); }
     /// Replaces the file descriptor for locks by one of another open file description, in a forked child. Returns
     /// false, without an effect, when the file cannot be opened.

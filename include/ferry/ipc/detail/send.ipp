@@ -90,10 +90,8 @@ class transfer {
     static constexpr char const* sender = ": use ferry::ipc::send in the peer";
 
     template <class... Parts>
-    [[noreturn]] FERRY_COLD void refuse(errc code, Parts const&... parts) const {
-        message text;
-        (text << ... << parts);
-        fail(code, api_, text, where_);
+    [[noreturn]] FERRY_ALWAYS_INLINE void refuse(errc code, Parts... parts) const {
+        fail(code, api_, where_, parts...);
     }
     [[noreturn]] FERRY_COLD void refuse_call(char const* call, int number) const {
         auto const code = code_of(number, errc::argument);

@@ -11,9 +11,7 @@ FERRY_INLINE session::session(session_options const& options)
     : state_{std::make_shared<detail::session_state>(options)} {}
 
 FERRY_INLINE void session::trim() noexcept { state_->imports().trim(); }
-
 FERRY_INLINE std::size_t session::collect(std::chrono::nanoseconds limit) noexcept { return state_->collect(limit); }
-
 FERRY_INLINE void session::close_all() noexcept { state_->close_all(); }
 
 FERRY_INLINE bool session::sealed(tensor_view const& v) const {

@@ -66,7 +66,7 @@ struct share_state {
     }
 };
 
-class session_state : public std::enable_shared_from_this<session_state> {
+class session_state {
    public:
     explicit session_state(session_options const& how) noexcept
         : segments_{how.segments}, imports_{how.unused_mappings, how.unused_bytes} {}
@@ -89,15 +89,9 @@ class session_state : public std::enable_shared_from_this<session_state> {
         return me_;
     }
 
-    // ---- exports ----
-
     /// Once for every process, before its first segment.
     void sweep_once() noexcept {
-        {
-            std::lock_guard const lock{mutex_};
-            if (std::exchange(is_swept_, true)) return;
-        }
-        static_cast<void>(sweep());
+        if (!is_swept_.exchange(true)) static_cast<void>(sweep());
     }
     /// Calls `f`. If it fails because memory or file descriptors are short, or a mapping is in its way, calls it again
     /// after `make_room`.
@@ -148,20 +142,14 @@ class session_state : public std::enable_shared_from_this<session_state> {
     /// False when its name stays.
     bool close(std::shared_ptr<share_state> const& s) noexcept {
         if (!s->process.is_here() || !s->is_open.exchange(false)) return true;
-        bool const is_removed = withdraw(*s);
+        bool const is_removed = s->where->memory.unlink(s->name);
         std::lock_guard const lock{mutex_};
+        shares_.erase(s->id);
         // Of memory that is passed on, its exporter sees the importers in the same control page.
         bool const is_kept_here = !s->handles.empty() && !s->is_passed_on;
         if (!is_kept_here || !s->control().is_mapped(s->locks())) return is_removed;
         s->place_among_condemned.front() = s;
         condemned_.splice(condemned_.end(), s->place_among_condemned);
-        return is_removed;
-    }
-    /// Takes back the share, its name, and that the session knows it. False when the name stays.
-    bool withdraw(share_state& s) noexcept {
-        bool const is_removed = s.where->memory.unlink(s.name);
-        std::lock_guard const lock{mutex_};
-        shares_.erase(s.id);
         return is_removed;
     }
     void close_all() noexcept {
@@ -189,8 +177,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         }
     }
 
-    // ---- allocations of shared_space ----
-
+    /// Keeps an allocation of shared_space.
     void keep(std::shared_ptr<region> const& r, std::string const& name) {
         regions_.add(r);
         r->name = name;
@@ -203,8 +190,6 @@ class session_state : public std::enable_shared_from_this<session_state> {
         if (!found->made_by.is_here()) return;  // the parent's name
         found->memory.unlink(found->name);
     }
-
-    // ---- imports ----
 
     /// What data of the host is put into.
     [[nodiscard]] segment_kind segments() const noexcept { return segments_; }
@@ -240,7 +225,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     mutable std::mutex mutex_;
     wire::origin me_{};
     process_mark process_{};
-    bool is_swept_ = false;
+    std::atomic<bool> is_swept_ = false;
     std::mutex sweeping_;  // held for longer than mutex_ may be
     long swept_to_ = 0;    // guarded by it
     std::map<std::uint64_t, std::weak_ptr<share_state>> shares_;

@@ -70,10 +70,8 @@ FERRY_INLINE view_share share_view(tensor_view v, bool in_place, share_options c
 FERRY_INLINE shared share(managed_tensor&& tensor, share_options const& options, handle_ref b,
                           std::source_location where) {
     if (!tensor)
-        detail::fail(
-            errc::consumed, detail::share_api,
-            message{"the managed_tensor is empty, because it was moved from or released: pass one that has data"},
-            where);
+        detail::fail(errc::consumed, detail::share_api, where,
+                     "the managed_tensor is empty, because it was moved from or released: pass one that has data");
     auto share = detail::share_view(tensor.view(), true, options, b, where);
     *share.owner = std::move(tensor);
     return std::move(share.made);

@@ -174,8 +174,7 @@ FERRY_INLINE shared share_column(column const& c, share_options const& options, 
 
 FERRY_INLINE ferry::column shared::column(std::source_location where) const {
     constexpr auto api = "ferry::ipc::shared::column";
-    if (!holds_column())
-        ferry::detail::fail(errc::argument, api, message{"a tensor is shared here, or nothing: call tensor()"}, where);
+    if (!holds_column()) detail::fail(errc::argument, api, where, "a tensor is shared here, or nothing: call tensor()");
     std::vector<detail::memory_range> ranges(state_->description.memories.size());
     for_each_part([&](auto const& part) {
         for (auto const& [m, begin, number] : part.memories)

@@ -17,7 +17,6 @@ void shared::for_each_part(F f) const {
 }
 
 FERRY_INLINE wire::descriptor const& shared::descriptor() const& noexcept { return state_->description; }
-
 FERRY_INLINE int shared::file() const noexcept { return state_ != nullptr ? state_->where->memory.file() : -1; }
 
 FERRY_INLINE std::vector<int> shared::files() const {
@@ -82,9 +81,8 @@ FERRY_INLINE bool shared::record_ready(stream_token on, std::source_location whe
     });
     if (!on.names_stream()) return false;
     if (!has_events)
-        detail::fail(errc::stream, api,
-                     message{"attaches of host memory wait for no stream: pass none, once its work has completed"},
-                     where);
+        detail::fail(errc::stream, api, where,
+                     "attaches of host memory wait for no stream: pass none, once its work has completed");
     for_each_part([&](auto& part) {
         if (part.handles.empty()) return;
         auto& first = part.memories[0];

@@ -12,10 +12,8 @@ FERRY_INLINE shared_space::shared_space(session& s) noexcept : state_{detail::se
 FERRY_INLINE void* shared_space::allocate(std::size_t bytes, std::size_t alignment, std::source_location where) {
     constexpr auto api = "ferry::ipc::shared_space";
     if (alignment > 4096)
-        detail::fail(errc::alignment, api,
-                     message{"the alignment is "} << std::uint64_t{alignment}
-                                                  << ", expected at most 4096: request a smaller one",
-                     where);
+        detail::fail(errc::alignment, api, where, "the alignment is ", std::uint64_t{alignment},
+                     ", expected at most 4096: request a smaller one");
     auto const me = state_->me(where);
     state_->sweep_once();
     auto const id = detail::fresh_id(api, where);

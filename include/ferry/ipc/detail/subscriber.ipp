@@ -94,9 +94,10 @@ struct subscriber::state {
                 if (!detail::read_at(file.get(), at + off_t{sizeof r}, bytes.data(), bytes.size())) fail_damaged();
                 s.from = wire::from_bytes(bytes);
                 if (r.files != 0 && (r.first_file > files.size() || r.files > files.size() - r.first_file))
-                    detail::fail(errc::permission, api,
-                                 message{"the memory needs file descriptors, and this subscriber has none for it: pass "
-                                         "it the files that publisher::files returns"});
+                    detail::fail(
+                        errc::permission, api,
+                        "the memory needs file descriptors, and this subscriber has none for it: pass it the files "
+                        "that publisher::files returns");
                 for (std::size_t i = 0; i < r.files; ++i) s.files.push_back(files[r.first_file + i].get());
                 if (!is_current(c)) return {};
                 s.stamp = c.stamp;
@@ -144,7 +145,7 @@ struct subscriber::state {
         return true;
     }
     [[noreturn]] FERRY_COLD void fail_damaged() const {
-        detail::fail(errc::bad_descriptor, api, message{"the file of the topic is damaged: restart its publisher"});
+        detail::fail(errc::bad_descriptor, api, "the file of the topic is damaged: restart its publisher");
     }
 
     std::string name{}, path{};
@@ -168,9 +169,8 @@ FERRY_INLINE subscriber::subscriber(std::string_view name, topic_options const& 
 
 FERRY_INLINE subscriber::subscriber(std::vector<unique_fd>&& files) : state_{std::make_unique<state>()} {
     if (files.empty() || !state_->open(std::move(files[0])))
-        detail::fail(errc::bad_descriptor, state::api,
-                     message{"expected the files of a publisher, got "} << std::uint64_t{files.size()}
-                                                                        << " others: send publisher::files");
+        detail::fail(errc::bad_descriptor, state::api, "expected the files of a publisher, got ", files.size(),
+                     " others: send publisher::files");
     state_->files = std::move(files);
 }
 

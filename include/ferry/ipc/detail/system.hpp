@@ -16,6 +16,16 @@
 namespace FERRY_NAMESPACE::ipc::detail {
 using ferry::detail::fail;
 
+/// Throws an error whose text consists of the parts. Inline, so that FERRY_TERSE_ERRORS removes them.
+template <class... Parts>
+[[noreturn]] FERRY_ALWAYS_INLINE void fail(errc code, char const* api, std::source_location where, Parts... parts) {
+    fail(code, api, (message{} << ... << parts), where);
+}
+template <class... Parts>
+[[noreturn]] FERRY_ALWAYS_INLINE void fail(errc code, char const* api, char const* first, Parts... parts) {
+    fail(code, api, (message{first} << ... << parts));
+}
+
 /// Returns the error code for a value of errno, or `otherwise`.
 [[nodiscard]] inline errc code_of(int number, errc otherwise) noexcept {
     switch (number) {
@@ -54,8 +64,6 @@ using ferry::detail::fail;
     }
 }
 
-/// Throws errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform or argument
-/// for a failed system call.
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
     auto const code = code_of(number, errc::argument);
     char text[128] = {};

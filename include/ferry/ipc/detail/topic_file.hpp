@@ -72,8 +72,7 @@ struct topic_map {
 };
 
 [[noreturn]] FERRY_COLD inline void fail_other(std::string const& name, char const* api) {
-    fail(errc::bad_descriptor, api,
-         message{name.c_str()} << " is not the file of a topic: remove it, or choose another name");
+    fail(errc::bad_descriptor, api, name.c_str(), " is not the file of a topic: remove it, or choose another name");
 }
 
 /// A slot of a publisher, and what its record has to be.
@@ -94,10 +93,8 @@ struct topic_slot {
     auto const its = std::as_bytes(std::span{text});
     s.bytes.insert(s.bytes.end(), its.begin(), its.end());
     if (s.bytes.size() > most_descriptor)
-        fail(errc::argument, api,
-             message{"the descriptor and its text have "}
-                 << std::uint64_t{s.bytes.size()} << " bytes, expected at most " << std::uint64_t{most_descriptor}
-                 << ": put the buffers into one allocation, with compact");
+        fail(errc::argument, api, "the descriptor and its text have ", s.bytes.size(), " bytes, expected at most ",
+             most_descriptor, ": put the buffers into one allocation, with compact");
     return s;
 }
 

@@ -13,6 +13,15 @@
 using ferry::ipc::detail::parse_segment_name;
 using ferry::ipc::detail::segment_name;
 
+namespace {
+
+std::size_t sweep() {
+    long from = 0;
+    return ferry::ipc::detail::sweep(from);
+}
+
+}  // namespace
+
 TEST_CASE("the name of a segment identifies its process, and is parsed to the same parts") {
     segment_name const n{1000, 4026531836, 4242, 0xffff'ffff'ffff'ffff};
     CHECK(to_string(n) == "/ferry-1000-4026531836-4242-18446744073709551615");
@@ -70,16 +79,16 @@ TEST_CASE("an exporter that starts removes the names whose locks have ended, and
     auto const importer = ferry::ipc::detail::segment::open(to_string(of_killed), 10, of_killed.id,
                                                             ferry::ipc::detail::access_mode::read_write);
     CHECK(importer.control().enter(importer.locks()) == 0);
-    CHECK(ferry::ipc::detail::sweep() == 0);
+    CHECK(sweep() == 0);
     killed.kill(SIGKILL);
     static_cast<void>(killed.wait());
     CHECK(kept.link(to_string(again)));
-    CHECK(ferry::ipc::detail::sweep() == 1);
+    CHECK(sweep() == 1);
     CHECK_FALSE(exists(of_killed));
     for (auto const& n : {mine, other_user, again}) CHECK(exists(n));
     CHECK(kept.unlink(to_string(mine)));
     CHECK_FALSE(kept.is_open(mine.id));
-    CHECK(ferry::ipc::detail::sweep() == 0);
+    CHECK(sweep() == 0);
     CHECK(exists(again));
     CHECK(kept.unlink(to_string(again)));
     std::filesystem::remove("/dev/shm" + to_string(other_user));
