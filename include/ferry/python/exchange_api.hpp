@@ -46,23 +46,22 @@ struct FERRY_HIDDEN exchange_table {
                 static_cast<void>(ferry::detail::check_lanes<T>(v, {api, where}));
                 auto fresh = ferry::detail::allocate_array<T>(v.dtype(), v.shape(), v.device(), {});
                 static_cast<void>(ferry::detail::check_result(fresh, {api, where}));
-                *out = ferry::detail::make_raw<DLManagedTensorVersioned>(
-                    std::move(ferry::detail::unwrapped(fresh)), ferry::detail::describe, v.device(), flags::none,
-                    version::current, {api, where});
+                *out = ferry::detail::make_raw<DLManagedTensorVersioned>(std::move(ferry::detail::unwrapped(fresh)),
+                                                                         ferry::detail::describe, v.device(),
+                                                                         flags::none, version::current, {api, where});
             } else {
                 static_cast<void>(ferry::detail::check_support(b, v.device(), {api, where}));
                 auto fresh = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), stream_token{});
                 static_cast<void>(ferry::detail::check_memory(fresh, {api, where}));
-                *out = ferry::detail::make_raw<DLManagedTensorVersioned>(
-                    std::move(ferry::detail::unwrapped(fresh)), ferry::detail::describe_memory{v}, v.device(),
-                    flags::none, version::current, {api, where});
+                *out = ferry::detail::make_raw<DLManagedTensorVersioned>(std::move(ferry::detail::unwrapped(fresh)),
+                                                                         ferry::detail::describe_memory{v}, v.device(),
+                                                                         flags::none, version::current, {api, where});
             }
             return 0;
         } catch (std::bad_alloc const&) {
             set_error(context, "MemoryError", "managed_tensor_allocator: out of memory");
         } catch (error const& e) {
-            set_error(context, e.code() == errc::out_of_memory ? "MemoryError" : "BufferError",
-                      python_text{e}.c_str());
+            set_error(context, e.code() == errc::out_of_memory ? "MemoryError" : "BufferError", python_text{e}.c_str());
         } catch (std::logic_error const& e) {
             set_error(context, "ValueError", e.what());
         } catch (std::runtime_error const& e) {
@@ -84,7 +83,8 @@ struct FERRY_HIDDEN exchange_table {
             T& array = *held;
             tensor_view const& v = view_of(array);
             order_current_stream(array, v.device());
-            BackEnd b{};
+            // Nothing is copied. Only an event is waited for through the back end.
+            std::conditional_t<has_ready_event<T>, BackEnd, share_only_back_end> b{};
             request const req{.copy = copy_policy::never, .stream = stream_token::no_sync()};
             *out = ferry::detail::export_for<managed_tensor>(array, v, shareable<T>, req, already_ready, b,
                                                              {"managed_tensor_from_py_object_no_sync", where})
@@ -141,8 +141,7 @@ struct FERRY_HIDDEN exchange_table {
                     where);
             if (v.strides().is_implicit() && v.rank() != 0)
                 ferry::detail::fail(errc::strides, api,
-                                    message{"the array stores no strides that can be borrowed: use __dlpack__"},
-                                    where);
+                                    message{"the array stores no strides that can be borrowed: use __dlpack__"}, where);
             order_current_stream(array, v.device());
             bool const empty = v.is_empty();
             *out = DLTensor{empty ? nullptr : ferry::detail::untyped_data(v),
@@ -177,12 +176,9 @@ struct FERRY_HIDDEN exchange_table {
         }
     }
 
-    static constexpr abi::exchange_api table{{{version::current.major, version::current.minor}, nullptr},
-                                             &allocate,
-                                             &from_object,
-                                             &to_object,
-                                             unwraps_value<Unwrap, T> ? nullptr : &borrow_object,
-                                             &current_stream};
+    static constexpr abi::exchange_api table{
+        {{version::current.major, version::current.minor}, nullptr}, &allocate,      &from_object, &to_object,
+        unwraps_value<Unwrap, T> ? nullptr : &borrow_object,         &current_stream};
 
    private:
     /// Makes the current stream of this thread, on which the consumer uses the tensor (R76), wait for the stream on

@@ -198,12 +198,21 @@ template <class T, class BackEnd>
     auto const own = [&]<class Raw>(std::type_identity<Raw>, device to, flags bits, version max) {
         return ferry::detail::own_shared<Raw, T, true>(handle, held, to, bits, max, r);
     };
-    auto const as = [&]<class Raw>(std::type_identity<Raw>) {
-        using array_type = std::remove_const_t<T>;
-        return make_capsule(ferry::detail::export_shared<Raw, array_type, true>(own, d, held, ready, releasing, r));
+    bool const is_legacy = d.stamp.is_legacy();
+    if constexpr (!ferry::detail::never_copies<BackEnd>) {
+        if (d.action == action::copy) {  // a legacy struct then owns the copy, so that the code for copies exists once
+            if (is_legacy) d.stamp = version::current;
+            auto copied = ferry::detail::trusted::adopt(
+                ferry::detail::export_shared<DLManagedTensorVersioned, std::remove_const_t<T>, true>(
+                    own, d, held, ready, releasing, r));
+            return is_legacy ? make_capsule(copied.release_legacy(in_python)) : make_capsule(copied.release());
+        }
+    }
+    static_cast<void>(ferry::detail::wait_to_share(ready, held.device(), d, releasing, r));
+    auto const as = [&]<class Raw>(std::type_identity<Raw> raw) {
+        return make_capsule(own(raw, d.to, d.bits, d.stamp));
     };
-    return d.stamp.is_legacy() ? as(std::type_identity<DLManagedTensor>{})
-                               : as(std::type_identity<DLManagedTensorVersioned>{});
+    return is_legacy ? as(std::type_identity<DLManagedTensor>{}) : as(std::type_identity<DLManagedTensorVersioned>{});
 }
 
 }  // namespace detail
