@@ -10,8 +10,6 @@
 #include <ferry/ipc/detail/open_group.hpp>
 #include <ferry/wire/check.hpp>
 
-#include <numeric>
-
 namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
@@ -60,8 +58,11 @@ FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options c
     // Memories of one name are opened together.
     auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
     std::vector<std::uint32_t> order(from.memories.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::ranges::stable_sort(order, {}, name);
+    for (std::uint32_t i = 0; auto& one : order) one = i++;
+    std::sort(order.begin(), order.end(), [&](auto one, auto other) {
+        auto const difference = name(one).compare(name(other));
+        return difference < 0 || (difference == 0 && one < other);
+    });
     std::vector<memory_range> ranges(order.size());
     attach_call call{from, options, true, where};
     try {

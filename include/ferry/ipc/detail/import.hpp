@@ -43,7 +43,7 @@ struct mapping_entry {
     std::shared_ptr<void> kept_by{};  // its own session, where it may never be closed: guarded by recording
 
     std::size_t users = 1;              // from here on guarded by the cache
-    std::uint64_t unused_since = 0;     // orders those without users
+    std::uint64_t unused_since = 0;     // orders those without users; 0: it has some
     std::uint64_t forked_at = forks();  // when the first of the users came
     bool is_opening = true;
 
@@ -141,8 +141,11 @@ class import_cache {
         one.unused_since = ++releases_;
         bool const has_room = bound_ != 0 && one.bytes() <= most_bytes_;
         if (!is_mine || !has_room || !(is_known || one.is_attachable())) return take(by_key_.find(one.key), doomed);
-        auto const age = [](auto const& at) { return at.second->users != 0 ? UINT64_MAX : at.second->unused_since; };
-        while (unused_ > bound_ || bytes_ > most_bytes_) take(std::ranges::min_element(by_key_, {}, age), doomed);
+        auto const is_older = [](auto const& a, auto const& b) {
+            return a.second->unused_since - 1 < b.second->unused_since - 1;  // those in use come last
+        };
+        while (unused_ > bound_ || bytes_ > most_bytes_)
+            take(std::min_element(by_key_.begin(), by_key_.end(), is_older), doomed);
     }
 
     /// Removes unused mappings, or only those of closed shares, which keep the memory of their exporter allocated.
@@ -199,7 +202,7 @@ class import_cache {
         if (one.users == 0) {
             if (!one.begin_reading()) fail_no_lock(where);
             bytes_ -= one.bytes(), --unused_;
-            one.forked_at = forks();
+            one.forked_at = forks(), one.unused_since = 0;
         }
         ++one.users;
     }

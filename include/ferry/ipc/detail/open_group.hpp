@@ -223,8 +223,8 @@ inline void find_passed_back(attach_call& call, memory_group group, share_state 
     auto const& first = memory(group[0]);
     auto const name = check_origin(call, first);
     if (auto own = call.session->find(name.id)) {
-        bool const is_same = std::ranges::equal(group, own->memories, {}, memory, &share_state::memory::description);
-        if (!is_same)
+        auto const is_same = [&](auto i, auto const& its) { return memory(i) == its.description; };
+        if (!std::equal(group.begin(), group.end(), own->memories.begin(), own->memories.end(), is_same))
             call.refuse(
                 errc::bad_descriptor,
                 "its memory differs from the memory that was shared with this name: get a new descriptor from the "
@@ -258,7 +258,9 @@ inline void find_passed_back(attach_call& call, memory_group group, share_state 
         call.session->with_room([&] { return call.session->imports().acquire(key, open, call.where); });
     attachment hold{call.session, mapping};
     if (!mapping->is_attachable()) call.fail_gone(first, gone);
-    if (!std::ranges::equal(group, mapping->descriptions, is_same_range, memory))
+    auto const& mapped = mapping->descriptions;
+    auto const is_mapped = [&](auto i, auto const& its) { return is_same_range(memory(i), its); };
+    if (!std::equal(group.begin(), group.end(), mapped.begin(), mapped.end(), is_mapped))
         call.refuse(
             errc::bad_descriptor,
             "its memory differs from the memory that is mapped with this name: get a new descriptor from the exporter");

@@ -4,8 +4,7 @@
 #include <ferry/ipc/detail/process.hpp>
 #include <ferry/ipc/detail/segment.hpp>
 
-#include <functional>  // std::less orders any pointers
-#include <map>
+#include <map>    // and std::less, which orders any pointers, without the cost of <functional>
 #include <mutex>  // a session is thread-safe
 
 namespace FERRY_NAMESPACE::ipc::detail {

@@ -135,7 +135,8 @@ class column_sharing {
             end = its_end;
         }
         auto const on = is_on_host ? stream_token{} : copies_on(place);
-        if (is_on_host && std::ranges::any_of(missing, [](auto& m) { return m.place.type != device_type::cpu; })) {
+        if (is_on_host &&
+            std::any_of(missing.begin(), missing.end(), [](auto& m) { return m.place.type != device_type::cpu; })) {
             static_cast<void>(ferry::detail::wait_for_devices(column_.view(), b_, how_.ready_on, {share_api, where_}));
         }
         auto const made = share_.add_copy(total, place, on, [&](std::byte* to) {

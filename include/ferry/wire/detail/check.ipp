@@ -23,7 +23,7 @@ namespace detail {
         return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     };
     return text.size() >= 2 && text.size() <= 255 && text[0] == '/' && text[1] != '.' &&
-           std::ranges::all_of(text.substr(1), is_allowed);
+           std::all_of(text.begin() + 1, text.end(), is_allowed);
 }
 
 /// Returns whether a string is UTF-8 without NUL, so that it can be a C string.
