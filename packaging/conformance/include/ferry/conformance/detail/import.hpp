@@ -12,34 +12,26 @@ namespace FERRY_NAMESPACE::conformance::detail {
 
 /// Data types that the kit offers to `adopt`, which must either throw or preserve the type. The kit cannot read the
 /// elements of the last five.
-inline constexpr data_type offered_types[] = {dtype_of<float>,
-                                              dtype_of<double>,
-                                              {type_code::float_, 16},
-                                              {type_code::bfloat, 16},
-                                              {type_code::float8_e4m3fn, 8},
-                                              {type_code::float8_e5m2, 8},
-                                              dtype_of<std::int8_t>,
-                                              dtype_of<std::int16_t>,
-                                              dtype_of<std::int32_t>,
-                                              dtype_of<std::int64_t>,
-                                              dtype_of<std::uint8_t>,
-                                              dtype_of<std::uint16_t>,
-                                              dtype_of<std::uint32_t>,
-                                              dtype_of<std::uint64_t>,
-                                              dtype_of<bool>,
-                                              {type_code::complex, 64},
-                                              {type_code::complex, 128},
-                                              {type_code::opaque_handle, 64},
-                                              {type_code::float4_e2m1fn, 4},
-                                              {type_code::int_, 4},
-                                              {type_code::float_, 32, 4},
-                                              {type_code::float_, 128}};
+// clang-format off
+inline constexpr data_type offered_types[] = {
+    dtype_of<float>, dtype_of<double>, {type_code::float_, 16}, {type_code::bfloat, 16}, {type_code::float8_e4m3fn, 8},
+    {type_code::float8_e5m2, 8}, dtype_of<std::int8_t>, dtype_of<std::int16_t>, dtype_of<std::int32_t>,
+    dtype_of<std::int64_t>, dtype_of<std::uint8_t>, dtype_of<std::uint16_t>, dtype_of<std::uint32_t>,
+    dtype_of<std::uint64_t>, dtype_of<bool>, {type_code::complex, 64}, {type_code::complex, 128},
+    {type_code::opaque_handle, 64}, {type_code::float4_e2m1fn, 4}, {type_code::int_, 4}, {type_code::float_, 32, 4},
+    {type_code::float_, 128}};
+// clang-format on
 
 /// Imports `t` as a tensor without pending work.
 template <class Array>
 [[nodiscard]] Array import_foreign(foreign& t) {
     return ferry::from_dlpack<Array>(ferry::from_dlpack(t.raw()), request{.stream = already_ready}, host_only,
                                      already_ready);
+}
+
+template <class Array>
+[[nodiscard]] bool construct_from(foreign& t, box<Array>& a) {
+    return a.construct([&]() -> Array { return import_foreign<Array>(t); });
 }
 
 /// Checks that the tensor has been released exactly once after `adopt` threw.
@@ -52,7 +44,7 @@ template <class Array>
 template <class Array, class F>
 outcome import_one(foreign& t, message const& what, F f) {
     box<Array> a;
-    if (!a.construct([&]() -> Array { return import_foreign<Array>(t); })) return check_refusal(t, what);
+    if (!construct_from(t, a)) return check_refusal(t, what);
     outcome const found = f(*a);
     if (found.found == verdict::broken) return found;
     bool const is_empty = t.tensor().is_empty();  // an empty tensor may be released early
@@ -95,8 +87,7 @@ template <class Array>
         foreign t{type, shape};
         t.on(on, t.raw()->dl_tensor.data);
         box<Array> a;
-        if (a.construct([&]() -> Array { return import_foreign<Array>(t); }))
-            found = {true, type, shape, view_of(*a).device()};
+        if (construct_from(t, a)) found = {true, type, shape, view_of(*a).device()};
     };
     auto const offer_shapes = [&](data_type type) {
         for (auto const* shape : {&filled[1], &filled[0], &filled[2], &scalar[0]}) offer(type, *shape);

@@ -19,7 +19,7 @@ template <class Array>
 outcome check_struct(foreign& t, message const& what, bool rewrite) {
     DLManagedTensorVersioned const before = *t.raw();
     tensor_view const wanted = t.tensor();
-    outcome const found = import_one<Array>(t, what, [&](Array& a) -> outcome {
+    return import_one<Array>(t, what, [&](Array& a) -> outcome {
         if (std::memcmp(t.raw(), &before, sizeof before) != 0)
             return broken(message{what} << ": adopt wrote to the DLManagedTensorVersioned");
         if (!rewrite) return kept();
@@ -29,7 +29,6 @@ outcome check_struct(foreign& t, message const& what, bool rewrite) {
         raw.dl_tensor = before.dl_tensor;
         return got;
     });
-    return found;
 }
 
 /// Checks that an imported array can be moved and exported again, and that the deleter runs once, when the last owner
@@ -40,16 +39,14 @@ outcome check_moved_import(foreign& t, message const& what) {
         return not_applicable("the type cannot be moved");
     } else {
         box<Array> a, b;
-        if (!a.construct([&]() -> Array { return import_foreign<Array>(t); })) return check_refusal(t, what);
+        if (!construct_from(t, a)) return check_refusal(t, what);
         static_cast<void>(b.construct([&]() -> Array { return std::move(*a); }));
         a.destroy();
         if (t.releases() != 0)
             return broken(message{what} << ": its deleter ran when the moved-from array was destroyed");
+        auto const same = same_tensor(view_of(*b), t.tensor(), message{what} << ", after a move");
+        if (same.found == verdict::broken) return same;
         {
-            tensor_view const& v = view_of(*b);
-            if (auto const same = same_tensor(v, t.tensor(), message{what} << ", after a move");
-                same.found == verdict::broken)
-                return same;
             auto const again = ferry::to_dlpack(std::move(*b));
             b.destroy();
             if (t.releases() != 0) return broken(message{what} << ": its deleter ran during a second export");
