@@ -56,6 +56,14 @@ class retrying_space {
     }
     /// Returns the device of the other space.
     [[nodiscard]] ferry::device device() const noexcept { return space_.device(); }
+    /// Returns whether the other space contains a tensor.
+    ///
+    /// \param v  tensor with elements
+    [[nodiscard]] bool contains(tensor_view const& v) const
+        requires containing_space<Space>
+    {
+        return space_.contains(v);
+    }
 
    private:
     Space space_;

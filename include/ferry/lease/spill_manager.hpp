@@ -88,12 +88,13 @@ class spill_manager {
     ///
     /// \param tensor  tensor on the device of the space; consumed on success, unchanged on failure
     /// \param on      stream on which the tensor is ready, or `already_ready`
-    /// \param room    reservation for the memory of the tensor, which it replaces
+    /// \param room    reservation of this manager for the memory of the tensor, which it replaces
     /// \return        handle of the tensor
     /// \throws error  errc::device for a tensor of another device; errc::stream; errc::consumed when `tensor` is empty;
-    ///                errc::out_of_memory; errors of the back end
+    ///                errc::argument for a reservation of another manager; errc::out_of_memory; errors of the back end
     [[nodiscard]] spillable adopt(managed_tensor&& tensor, stream_token on, reservation room = {},
                                   std::source_location where = std::source_location::current()) {
+        check_room(room, where);
         auto* const made = core_->adopt(tensor, on, room.bytes_, {"ferry::spill_manager::adopt", where}).value();
         room.bytes_ = 0;
         return {core_, made};
@@ -105,13 +106,14 @@ class spill_manager {
     ///
     /// \param c     column on the device of the space; empty on success, unchanged on failure
     /// \param on    stream on which the column is ready, or `already_ready`
-    /// \param room  reservation for the memory of the column, which it replaces
+    /// \param room  reservation of this manager for the memory of the column, which it replaces
     /// \return      handle of the column
     /// \throws error  errc::device for memory of another device; errc::stream; errc::bad_column for invalid offsets;
-    ///                errc::out_of_memory; errors of the back end
+    ///                errc::argument for a reservation of another manager; errc::out_of_memory; errors of the back end
     /// \throws std::bad_alloc  when an allocation fails
     [[nodiscard]] spillable_column adopt(column&& c, stream_token on, reservation room = {},
                                          std::source_location where = std::source_location::current()) {
+        check_room(room, where);
         auto made = detail::adopt_column(core_, c, on, room.bytes_, {"ferry::spill_manager::adopt", where});
         room.bytes_ = 0;
         return spillable_column{std::move(made)};
@@ -157,6 +159,12 @@ class spill_manager {
    private:
     template <memory_space Space>
     friend class retrying_space;
+
+    void check_room(reservation const& room, std::source_location where) const {
+        if (room.bytes_ != 0 && room.core_ != core_)
+            static_cast<void>(report(detail::reporter{"ferry::spill_manager::adopt", where}, errc::argument,
+                                     "the reservation is of another manager: call reserve of this one"));
+    }
 
     std::shared_ptr<detail::spill_core> core_;
 };

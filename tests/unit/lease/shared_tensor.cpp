@@ -98,6 +98,20 @@ TEST_CASE("a copy is queued behind the last write, on the stream of the writer, 
     CHECK(w.sim.reads_after_release() == 0);
 }
 
+TEST_CASE("a copy is queued behind the work of a consumer that still has a tensor of write") {
+    world w;
+    shared_tensor a = w.make(1);
+    managed_tensor const writing = a.write(w.stream), reading = a.read(w.stream);
+    w.sim.finish(w.stream);
+    auto const gate = w.sim.close(w.stream);
+    w.write(writing, 50, w.stream);
+    managed_tensor const m = a.write(w.other);
+    CHECK(m.view().data() != writing.view().data());
+    gate.open();
+    CHECK(w.value(m) == 50);
+    CHECK(w.sim.races() == 0);
+}
+
 TEST_CASE("the source of a copy is freed behind the copy") {
     world w;
     std::optional<shared_tensor> a = w.make(1);

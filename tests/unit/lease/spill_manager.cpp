@@ -242,6 +242,30 @@ TEST_CASE("a read on another stream waits for the last write, and a write for al
     gate.open();
 }
 
+TEST_CASE("a lease on another stream waits for the work that a live lease for writing has queued") {
+    world w;
+    spillable const t = w.adopt(1);
+    w.sim.finish(w.stream);
+    for (bool const writes : {false, true}) {
+        managed_tensor const writing = t.write(w.stream);  // of a consumer that keeps it
+        auto const gate = w.sim.close(w.stream);
+        w.write(writing, 100, w.stream);
+        int const waits = w.sim.calls(verb::wait), marks = w.sim.calls(verb::mark);
+        managed_tensor const same = t.read(w.stream);
+        CHECK(w.sim.calls(verb::mark) == marks);
+        managed_tensor const later = writes ? t.write(w.other) : t.read(w.other);
+        CHECK(w.sim.is_ordered(w.stream, w.other));
+        CHECK(w.sim.calls(verb::wait) == waits);  // the host does not block
+        w.sim.fail_at(verb::mark, 1);
+        fails(errc::driver, [&] { static_cast<void>(t.read(writes ? w.stream : w.other)); });
+        gate.open();
+        CHECK(w.value(later) == 100);
+    }
+    CHECK(w.manager->free_up(1) == one);
+    CHECK(w.value(t) == 100);
+    CHECK(w.sim.races() == 0);
+}
+
 TEST_CASE("copies on the stream of the space are complete before the memory is used or freed") {
     sim_system sim{gpu, pinned};
     auto const stream = sim.make_stream(device_type::cuda), other = sim.make_stream(device_type::cuda);
@@ -339,6 +363,19 @@ TEST_CASE("retrying_space makes room for an allocation, and fails when leases us
     CHECK_FALSE(spill_manager::on_failure(one, &*w.manager));
 }
 
+TEST_CASE("retrying_space contains what the other space contains") {
+    struct knowing_space : heap_space {
+        [[nodiscard]] bool contains(ferry::tensor_view const& v) const { return v.device() == heap->device(); }
+    };
+    world w;
+    ferry::retrying_space const space{knowing_space{{w.space}}, *w.manager};
+    managed_tensor const shared =
+        ferry::to_dlpack(w.floats(1), {.copy = ferry::copy_policy::never, .placement = ferry::placement::exact},
+                         ferry::destination{space, w.sim}, w.stream);
+    CHECK_FALSE(shared.is_copied());
+    static_assert(!ferry::containing_space<ferry::retrying_space<heap_space>>);
+}
+
 TEST_CASE("threads that are out of memory together wait for one another") {
     for (int round = 0; round < 5; ++round) {
         world w{8 * one};
@@ -430,6 +467,13 @@ TEST_CASE("invalid arguments are errors, and lose nothing") {
     fails(errc::consumed, [&] { static_cast<void>(w.manager->adopt(managed_tensor{}, already_ready)); });
     fails(errc::consumed, [&] { static_cast<void>(spillable{}.read(w.stream)); });
 
+    world other{4 * one, {.limit = 2 * one}};
+    auto room = other.manager->reserve(one), more = other.manager->reserve(one);
+    fails(errc::argument, [&] { static_cast<void>(w.manager->adopt(std::move(t), w.stream, std::move(room))); },
+          {"another manager"});
+    fails(errc::argument, [&] { static_cast<void>(w.manager->adopt(ferry::column{}, w.stream, std::move(more))); });
+    CHECK(t);
+    CHECK(other.manager->reserve(2 * one).size() == 2 * one);
     spillable const s = w.manager->adopt(std::move(t), w.stream);
     fails(errc::stream, [&] { static_cast<void>(s.read(wrong)); });
     managed_tensor m = s.read(w.stream);

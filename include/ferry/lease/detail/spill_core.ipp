@@ -226,6 +226,7 @@ FERRY_INLINE result<> spill_core::begin(allocation& a, stream_token on, bool wri
     lock held{mutex_};
     lease_state::place place{};
     begun answer{};
+    stream_token behind;  // of a live lease that writes, whose work has no mark yet
     do {
         if (is_closed_)
             return spill_error(errc::consumed,
@@ -233,7 +234,9 @@ FERRY_INLINE result<> spill_core::begin(allocation& a, stream_token on, bool wri
                                to);
         place = a.state.at;
         bool const moves = place == lease_state::place::moving;  // another thread owns the marks
-        answer = a.state.begin(writes, !moves && a.marks.needs_order(on, writes));
+        bool const is_same = a.writer == on && on.which() != stream_token::kind::per_thread_default;
+        behind = a.state.writers == 0 || is_same || on.is_no_sync() ? stream_token{} : a.writer;
+        answer = a.state.begin(writes, !moves && (behind.names_stream() || a.marks.needs_order(on, writes)));
         if (answer == begun::wait) changed_.wait(held);
     } while (answer == begun::wait);
     if (answer == begun::prepare) {
@@ -243,6 +246,14 @@ FERRY_INLINE result<> spill_core::begin(allocation& a, stream_token on, bool wri
         held.unlock();
         auto memory = guarded([&]() -> result<any_owner> {
             if (is_away) return bring_back(a);
+            if (behind.names_stream()) {
+                if (behind.which() == stream_token::kind::per_thread_default)  // of another thread, perhaps
+                    behind = stream_token::cuda_legacy_default(device_.id);
+                auto marked = mark(behind);
+                if (!marked) return marked;
+                a.marks.add(behind, true, *marked);
+                if (marks_->discard != nullptr && marked->data() != nullptr) marks_->discard(marked->data());
+            }
             if (auto ordered = a.marks.prepare(on, writes, *marks_); !ordered) return ordered.error();
             return any_owner{};
         });
