@@ -227,6 +227,43 @@ TEST_CASE("columns, slices and children with an allocation for each buffer are s
     CHECK(support::segments(getpid()).empty());
 }
 
+TEST_CASE("D9: columns that were moved into the shared space are shared without a copy, also empty ones") {
+    unsigned seed = 610'000;
+    session own;
+    ferry::ipc::shared_space const space{own};
+    std::vector<std::string> formats(std::begin(column_maker::leaves), std::end(column_maker::leaves));
+    formats.insert(formats.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
+    for (auto const& format : formats)
+        for (int turn = 0; turn < 4; ++turn) {
+            column_maker maker{++seed};
+            INFO(format, " seed ", seed);
+            auto const whole = maker.make(format, maker.below(40), 3);
+            auto const begin = maker.below(whole.length() + 1);
+            auto const c = whole.slice(begin, turn % 2 == 0 ? 0 : maker.below(whole.length() - begin + 1));
+            auto const placed = c.to(space);
+            auto const s = share(placed, {.session = &own, .copy = copy_policy::never});
+            CHECK(support::shown(s.column()) == support::shown(c.view()));
+            auto const same = placed.to(space);
+            CHECK(same.view().node().buffers.data() == placed.view().node().buffers.data());
+        }
+}
+
+TEST_CASE("D9: a column moved into the shared space keeps the memory of those buffers that lie in it") {
+    session own;
+    ferry::ipc::shared_space const space{own};
+    auto const offsets = std::make_shared<ferry::buffer<ferry::ipc::shared_space>>(12, space);  // of 2 empty lists
+    static std::int32_t const outside[] = {1, 2};                                               // of no list
+    column_buffer const lists[] = {{}, {offsets->data(), 12}}, items[] = {{}, {outside, 8}};
+    ferry::column_parts const item[] = {{.format = "i", .name = "item", .length = 0, .buffers = items}};
+    column c = ferry::make_column({.format = "+l", .length = 2, .buffers = lists, .children = item}, offsets);
+    auto const placed = c.to(space);
+    CHECK(placed.view().buffers()[1].data == offsets->data());
+    c = {};
+    CHECK(offsets.use_count() == 2);
+    auto const s = share(placed, {.session = &own, .copy = copy_policy::never});
+    CHECK(support::shown(s.column()) == std::vector<std::string>{"[]", "[]"});
+}
+
 TEST_CASE("of a column of several allocations, only the memory of one that is not shared is copied") {
     session own;
     auto const shared_part = ferry::compact(numbers({5, 6, 7}), ferry::ipc::shared_space{own});

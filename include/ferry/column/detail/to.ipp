@@ -50,9 +50,9 @@ class column_copy {
         nodes_.resize(nodes);
         buffers_.resize(buffers);
         auto parts = describe(c.view(), column_path{c.name()});
-        if (may_share_ && ranges_.empty()) return c;
+        if (may_share_ && ranges_.empty() && !leaves_out_) return c;
         auto const total = lay_out(ranges_, runs_, c.view().node().arena);
-        if (total == 0) return build_column(parts, nullptr, to_, {api, where_});
+        if (total == 0) return build_column(parts, is_shared_ ? c.owner() : nullptr, to_, {api, where_});
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
         auto got = memory_.allocate(to_, static_cast<std::size_t>(total), allocates_on_);
         static_cast<void>(check_memory(got, {api, where_}));
@@ -79,6 +79,7 @@ class column_copy {
         for (std::size_t i = 0; i < buffers.size(); ++i) {
             auto used = used_bytes(c, i, unused);
             if (used.bytes < 0) static_cast<void>(read_end(c, i, path, b_, on_, used.bytes, {api, where_}));
+            leaves_out_ |= used.bytes == 0 && c.buffers()[i].data != nullptr && c.buffers()[i].bytes != 0;
             if (used.bytes == 0) continue;
             if (is_in_space(used)) buffers[i] = {used.begin, used.bytes}, is_shared_ = true;
             else ranges_.push_back({{used.begin, used.bytes, 0}, &buffers[i]});
@@ -158,7 +159,7 @@ class column_copy {
 
     back_end_ref b_, memory_;
     device from_, to_;
-    bool may_share_, is_shared_ = false;
+    bool may_share_, is_shared_ = false, leaves_out_ = false;  // leaves_out_: buffers that no item uses
     stream_token on_, allocates_on_;
     std::source_location where_;
     std::vector<column_buffer> buffers_{};  // of all nodes
