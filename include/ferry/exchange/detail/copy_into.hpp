@@ -1,4 +1,4 @@
-// ferry: performs the copy of a decision.
+// ferry: performs the waits and the copy of a decision.
 #pragma once
 
 #include <ferry/base/detail/catching.hpp>
@@ -11,7 +11,6 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
 #include <ferry/exchange/array_traits.hpp>
-#include <ferry/exchange/detail/wait.hpp>
 #include <ferry/exchange/negotiate.hpp>
 #include <ferry/exchange/producer.hpp>
 #include <ferry/space/back_end.hpp>
@@ -30,6 +29,20 @@
 #include <utility>
 
 namespace FERRY_NAMESPACE::detail {
+
+/// Makes the stream of the decision wait for `ready_on`, the stream on which data on `from` is ready.
+template <class BackEnd>
+[[nodiscard]] bool order_after(stream_token ready_on, device from, decision const& d, BackEnd& b, reporter r) {
+    return order_streams(ready_on.bound_to(from), d.on, b, r);
+}
+
+/// Performs the wait of a decision to share data on `from` that is ready on `ready_on`.
+template <class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE bool wait_to_share(stream_token ready_on, device from, decision const& d, BackEnd& b,
+                                                     reporter r) {
+    if (d.wait == wait::order && !order_after(ready_on, from, d, b, r)) return false;
+    return d.wait != wait::host || perform(r, [&] { return b.wait(d.on); });
+}
 
 /// Returns whether a copy may still read `source` after the exchange has returned. Host memory has been read by then;
 /// see `back_end`.
@@ -164,10 +177,9 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd, class So
         auto const from = source_for(b, d, v.device());
         bool is_complete = false;
         bool const is_queued =
-            d.wait == wait::host
-                ? copy_and_wait(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, r)
-                : queue_copy(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, is_complete, r) &&
-                      (is_complete || mark_queued(b, d.on, copy.queued, r));
+            d.wait == wait::host ? copy_and_wait(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, r)
+                                 : queue_copy(b, plan, untyped_data(dst), d.to, v.data(), from, d.on, is_complete, r) &&
+                                       (is_complete || mark_queued(b, d.on, copy.queued, r));
         if (!is_queued) return nullptr;
         if (reads_after_return(d, v.device()) && !source.keep(copy.source, v.data(), d.on, b, r)) return nullptr;
     }

@@ -10,7 +10,6 @@
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/detail/copy_into.hpp>
 #include <ferry/exchange/detail/decide.hpp>
-#include <ferry/exchange/detail/wait.hpp>
 #include <ferry/exchange/negotiate.hpp>
 #include <ferry/exchange/producer.hpp>
 #include <ferry/space/back_end.hpp>

@@ -222,10 +222,6 @@ template <class B>
     static_cast<void>(mark_queued(b, on, mark, {"ferry::copy", {}}));
     return mark;
 }
-template <back_end B>
-void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
-    static_cast<void>(copy_and_wait(b, plan, dst, to, src, from, on, {"ferry::copy", {}}));
-}
 #endif
 
 }  // namespace FERRY_NAMESPACE::detail
