@@ -4,10 +4,8 @@
 #include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/typed_view_traits.hpp>
-#include <ferry/fwd.hpp>
 #include <ferry/tensor/inplace_view.hpp>
 #include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/view.hpp>
 
 #include <concepts>
 #include <type_traits>

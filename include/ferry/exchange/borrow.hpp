@@ -1,22 +1,11 @@
 // ferry: DLPack structs that borrow a tensor for the duration of a call.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/config.hpp>
-#include <ferry/exchange/detail/adapter.hpp>
 #include <ferry/exchange/producer.hpp>
-#include <ferry/fwd.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
-#include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/view.hpp>
 
-#include <concepts>
 #include <cstdint>
-#include <source_location>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 

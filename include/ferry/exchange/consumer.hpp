@@ -3,16 +3,9 @@
 
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
-#include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/detail/adapter.hpp>
 #include <ferry/exchange/request.hpp>
-#include <ferry/tensor/managed.hpp>
-
-#include <concepts>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 

@@ -1,22 +1,8 @@
 // ferry: imports from any producer.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/config.hpp>
-#include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/detail/import.hpp>
-#include <ferry/exchange/producer.hpp>
-#include <ferry/exchange/request.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/tensor/managed.hpp>
-
-#include <concepts>
-#include <source_location>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 

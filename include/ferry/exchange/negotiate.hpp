@@ -2,18 +2,12 @@
 // result. All decisions of an exchange are made here, by a pure function (D6).
 #pragma once
 
-#include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
-#include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
-#include <ferry/tensor/layout.hpp>
-
-#include <cstdint>
-#include <optional>
 
 namespace FERRY_NAMESPACE {
 

@@ -3,16 +3,10 @@
 
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
-#include <ferry/base/result.hpp>
 #include <ferry/config.hpp>
-#include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/detail/adapter.hpp>
-#include <ferry/fwd.hpp>
 
-#include <concepts>
 #include <source_location>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 

@@ -1,23 +1,8 @@
 // ferry: exports of arrays and tensors.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/config.hpp>
-#include <ferry/exchange/detail/adapter.hpp>
 #include <ferry/exchange/detail/export.hpp>
-#include <ferry/exchange/request.hpp>
-#include <ferry/fwd.hpp>
-#include <ferry/space/back_end.hpp>
 #include <ferry/tensor/make_managed.hpp>
-#include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/view.hpp>
-
-#include <concepts>
-#include <source_location>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 

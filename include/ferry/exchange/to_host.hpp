@@ -1,16 +1,7 @@
 // ferry: imports to the host that are complete on return.
 #pragma once
 
-#include <ferry/base/result.hpp>
-#include <ferry/config.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
-#include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/space/back_end.hpp>
-
-#include <concepts>
-#include <source_location>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 

@@ -1,25 +1,11 @@
 // ferry: the interface of back ends, which allocate, copy and wait on devices.
 #pragma once
 
-#include <ferry/base/detail/catching.hpp>
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/device.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
-#include <ferry/config.hpp>
 #include <ferry/space/buffer.hpp>
-#include <ferry/space/copy_plan.hpp>
 #include <ferry/space/host_copy.hpp>
-#include <ferry/space/memory_space.hpp>
-#include <ferry/tensor/view.hpp>
 
-#include <concepts>
-#include <cstddef>
 #include <optional>
-#include <source_location>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 

@@ -1,22 +1,8 @@
 // ferry: a reference to a back end of any type.
 #pragma once
 
-#include <ferry/base/device.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/stream_token.hpp>
-#include <ferry/config.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/space/buffer.hpp>
-#include <ferry/space/copy_plan.hpp>
 #include <ferry/space/detail/any_owner.hpp>
 #include <ferry/space/detail/operations.hpp>
-
-#include <concepts>
-#include <cstddef>
-#include <optional>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 namespace detail {

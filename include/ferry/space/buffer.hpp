@@ -6,9 +6,7 @@
 #include <ferry/config.hpp>
 #include <ferry/space/memory_space.hpp>
 
-#include <cstddef>
 #include <source_location>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 namespace detail {

@@ -2,19 +2,7 @@
 #pragma once
 
 #include <ferry/base/detail/check_stream.hpp>
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/stream_token.hpp>
-#include <ferry/config.hpp>
 #include <ferry/space/back_end_ref.hpp>
-#include <ferry/space/copy_plan.hpp>
-#include <ferry/space/detail/operations.hpp>
-#include <ferry/tensor/view.hpp>
-
-#include <cstdint>
-#include <source_location>
-#include <type_traits>
 
 namespace FERRY_NAMESPACE {
 namespace detail {

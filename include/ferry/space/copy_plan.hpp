@@ -1,15 +1,10 @@
 // ferry: the description of a copy. The host and every back end execute the same plan.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/dtype.hpp>
 #include <ferry/base/result.hpp>
-#include <ferry/config.hpp>
 #include <ferry/space/detail/check_copy.hpp>
 #include <ferry/space/loop_nest.hpp>
-#include <ferry/tensor/view.hpp>
 
-#include <cstdint>
 #include <source_location>
 
 namespace FERRY_NAMESPACE {

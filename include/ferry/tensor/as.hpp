@@ -1,19 +1,8 @@
 // ferry: checks a tensor and returns a typed view of it.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/config.hpp>
-#include <ferry/fwd.hpp>
-#include <ferry/tensor/layout.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/validate.hpp>
-#include <ferry/tensor/view.hpp>
-
-#include <cstdint>
-#include <source_location>
-#include <type_traits>
 
 namespace FERRY_NAMESPACE {
 namespace detail {

@@ -1,19 +1,7 @@
 // ferry: requirements on a tensor that are known at run time.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/device.hpp>
-#include <ferry/base/dtype.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/shape.hpp>
-#include <ferry/config.hpp>
-#include <ferry/fwd.hpp>
-#include <ferry/tensor/layout.hpp>
 #include <ferry/tensor/view.hpp>
-
-#include <cstdint>
-#include <source_location>
 
 namespace FERRY_NAMESPACE {
 

@@ -3,8 +3,6 @@
 
 #include <ferry/tensor/typed_view.hpp>
 
-#include <cstdint>
-
 namespace FERRY_NAMESPACE {
 namespace detail {
 

@@ -1,14 +1,8 @@
 // ferry: a view that contains its extents and strides, for arrays that store them in another form.
 #pragma once
 
-#include <ferry/base/device.hpp>
-#include <ferry/base/dtype.hpp>
-#include <ferry/base/flags.hpp>
 #include <ferry/base/inplace_dims.hpp>
 #include <ferry/tensor/view.hpp>
-
-#include <concepts>
-#include <type_traits>
 
 namespace FERRY_NAMESPACE {
 

@@ -1,21 +1,9 @@
 // ferry: creates a managed_tensor from an owner and a view of its memory, in one allocation.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/version.hpp>
-#include <ferry/config.hpp>
-#include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/typed_view.hpp>
-#include <ferry/tensor/view.hpp>
 
-#include <concepts>
-#include <initializer_list>
-#include <source_location>
 #include <span>  // the cheapest header that declares std::ranges::enable_borrowed_range; typed_view.hpp includes it
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 namespace detail {

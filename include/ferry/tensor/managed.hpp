@@ -1,21 +1,8 @@
 // ferry: an owning tensor.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/flags.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/version.hpp>
-#include <ferry/config.hpp>
 #include <ferry/tensor/as.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
-#include <ferry/tensor/typed_view.hpp>
-#include <ferry/tensor/validate.hpp>
-#include <ferry/tensor/view.hpp>
-
-#include <cstdint>
-#include <source_location>
-#include <utility>
 
 namespace FERRY_NAMESPACE {
 namespace detail {

@@ -1,18 +1,7 @@
 // ferry: conversion of typed views to mdspan. Supports any implementation of mdspan; includes only std::mdspan.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/shape.hpp>
-#include <ferry/config.hpp>
 #include <ferry/tensor/typed_view.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <source_location>
-#include <type_traits>
-#include <utility>
 
 #if FERRY_HAS_STD_MDSPAN
 #include <mdspan>

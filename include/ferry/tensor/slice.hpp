@@ -1,14 +1,8 @@
 // ferry: the ranges of indices that select a part of a typed view.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
 #include <ferry/tensor/detail/view_elements.hpp>
 #include <ferry/tensor/detail/view_index.hpp>
-
-#include <concepts>
-#include <cstdint>
-#include <source_location>
 
 namespace FERRY_NAMESPACE {
 

@@ -1,23 +1,10 @@
 // ferry: a view of a tensor whose element type, rank, access and layout are known at compile time.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/config.hpp>
 #include <ferry/tensor/detail/refused_arguments.hpp>
-#include <ferry/tensor/detail/view_elements.hpp>
-#include <ferry/tensor/detail/view_index.hpp>
 #include <ferry/tensor/detail/view_iterator.hpp>
-#include <ferry/tensor/layout.hpp>
-#include <ferry/tensor/slice.hpp>
-#include <ferry/tensor/view.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <source_location>
 #include <span>  // the result of span(); the cheapest header that declares std::ranges::enable_view
-#include <type_traits>
 
 namespace FERRY_NAMESPACE {
 

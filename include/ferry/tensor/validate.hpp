@@ -1,21 +1,8 @@
 // ferry: validation of foreign structs, which every import performs before it uses their fields (D2).
 #pragma once
 
-#include <ferry/base/detail/checked.hpp>
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/device.hpp>
-#include <ferry/base/dtype.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/flags.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/shape.hpp>
-#include <ferry/base/version.hpp>
-#include <ferry/config.hpp>
 #include <ferry/tensor/detail/ordinary.hpp>
 #include <ferry/tensor/view.hpp>
-
-#include <cstdint>
-#include <source_location>
 
 namespace FERRY_NAMESPACE {
 namespace detail {

@@ -1,21 +1,16 @@
 // ferry: a non-owning view of a tensor, with the address and the layout of its elements.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
-#include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
 #include <ferry/base/result.hpp>
-#include <ferry/base/shape.hpp>
-#include <ferry/config.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/tensor/detail/strides.hpp>
 #include <ferry/tensor/layout.hpp>
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <source_location>
 #include <type_traits>
 

@@ -1,16 +1,7 @@
 // ferry: calls a function with a typed view whose element type matches the data type of a tensor.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/config.hpp>
 #include <ferry/tensor/as.hpp>
-#include <ferry/tensor/typed_view.hpp>
-#include <ferry/tensor/view.hpp>
-
-#include <source_location>
-#include <type_traits>
 
 namespace FERRY_NAMESPACE {
 namespace detail {

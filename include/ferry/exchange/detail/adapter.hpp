@@ -4,8 +4,6 @@
 
 #include <ferry/exchange/array_traits.hpp>
 
-#include <type_traits>
-
 namespace FERRY_NAMESPACE::detail {
 
 template <class T>

@@ -2,31 +2,14 @@
 #pragma once
 
 #include <ferry/base/detail/catching.hpp>
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/device.hpp>
-#include <ferry/base/dtype.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/flags.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/stream_token.hpp>
-#include <ferry/config.hpp>
-#include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/negotiate.hpp>
 #include <ferry/exchange/producer.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/detail/check_copy.hpp>
 #include <ferry/space/detail/operations.hpp>
-#include <ferry/tensor/detail/make_raw.hpp>
-#include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/view.hpp>
 
-#include <concepts>
 #include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE::detail {
 

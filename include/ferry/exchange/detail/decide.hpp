@@ -1,18 +1,9 @@
 // ferry: asks `negotiate` about the exchange of a view.
 #pragma once
 
-#include <ferry/base/device.hpp>
-#include <ferry/base/dtype.hpp>
-#include <ferry/base/flags.hpp>
-#include <ferry/base/stream_token.hpp>
-#include <ferry/config.hpp>
-#include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/negotiate.hpp>
-#include <ferry/exchange/request.hpp>
 #include <ferry/space/back_end.hpp>
-#include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/view.hpp>
 
 namespace FERRY_NAMESPACE::detail {
 

@@ -1,25 +1,8 @@
 // ferry: carries out the decision about an exchange.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/device.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/flags.hpp>
-#include <ferry/base/stream_token.hpp>
-#include <ferry/config.hpp>
-#include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/detail/copy_into.hpp>
 #include <ferry/exchange/detail/decide.hpp>
-#include <ferry/exchange/negotiate.hpp>
-#include <ferry/exchange/producer.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/space/detail/operations.hpp>
-#include <ferry/tensor/detail/make_raw.hpp>
-#include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/view.hpp>
-
-#include <cstddef>
-#include <utility>
 
 namespace FERRY_NAMESPACE::detail {
 

@@ -1,28 +1,10 @@
 // ferry: implements exports; to_dlpack.hpp declares the public functions.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/config.hpp>
-#include <ferry/exchange/array_traits.hpp>
-#include <ferry/exchange/consumer.hpp>
-#include <ferry/exchange/detail/adapter.hpp>
-#include <ferry/exchange/detail/copy_into.hpp>
-#include <ferry/exchange/detail/decide.hpp>
 #include <ferry/exchange/detail/execute.hpp>
-#include <ferry/exchange/negotiate.hpp>
-#include <ferry/exchange/producer.hpp>
-#include <ferry/exchange/request.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/tensor/detail/make_raw.hpp>
-#include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/validate.hpp>
 
-#include <concepts>
-#include <cstdint>
-#include <type_traits>
 #include <typeinfo>
-#include <utility>
 
 namespace FERRY_NAMESPACE::detail {
 

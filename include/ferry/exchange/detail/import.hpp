@@ -1,26 +1,8 @@
 // ferry: implements imports; from_dlpack.hpp declares the public functions.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/config.hpp>
-#include <ferry/exchange/consumer.hpp>
-#include <ferry/exchange/detail/decide.hpp>
-#include <ferry/exchange/detail/execute.hpp>
 #include <ferry/exchange/detail/export.hpp>
-#include <ferry/exchange/producer.hpp>
-#include <ferry/exchange/request.hpp>
-#include <ferry/space/back_end.hpp>
-#include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/detail/ordinary.hpp>
-#include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/validate.hpp>
-
-#include <concepts>
-#include <source_location>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE::detail {
 

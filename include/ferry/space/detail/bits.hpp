@@ -3,12 +3,8 @@
 
 #include <ferry/space/detail/odometer.hpp>
 #include <ferry/space/detail/simd.hpp>
-#include <ferry/space/loop_nest.hpp>
 
 #include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 
 namespace FERRY_NAMESPACE::detail {
 

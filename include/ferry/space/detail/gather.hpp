@@ -4,11 +4,6 @@
 #include <ferry/space/detail/odometer.hpp>
 #include <ferry/space/detail/pieces.hpp>
 #include <ferry/space/detail/simd.hpp>
-#include <ferry/space/loop_nest.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 
 namespace FERRY_NAMESPACE::detail {
 

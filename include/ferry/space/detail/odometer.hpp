@@ -5,7 +5,6 @@
 #include <ferry/space/loop_nest.hpp>
 
 #include <cstddef>
-#include <cstdint>
 
 namespace FERRY_NAMESPACE::detail {
 

@@ -1,20 +1,7 @@
 // ferry: calls to the operations of back ends, and reports of their failures.
 #pragma once
 
-#include <ferry/base/detail/catching.hpp>
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/device.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/result.hpp>
-#include <ferry/base/stream_token.hpp>
-#include <ferry/config.hpp>
 #include <ferry/space/back_end.hpp>
-#include <ferry/space/copy_plan.hpp>
-
-#include <concepts>
-#include <source_location>
-#include <type_traits>
-#include <utility>
 
 namespace FERRY_NAMESPACE::detail {
 

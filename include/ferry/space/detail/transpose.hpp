@@ -2,15 +2,6 @@
 #pragma once
 
 #include <ferry/space/detail/gather.hpp>
-#include <ferry/space/detail/odometer.hpp>
-#include <ferry/space/detail/pieces.hpp>
-#include <ferry/space/detail/simd.hpp>
-#include <ferry/space/loop_nest.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <type_traits>
 
 namespace FERRY_NAMESPACE::detail {
 

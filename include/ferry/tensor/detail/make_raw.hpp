@@ -2,19 +2,9 @@
 #pragma once
 
 #include <ferry/base/detail/allocate.hpp>
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/version.hpp>
-#include <ferry/config.hpp>
-#include <ferry/tensor/detail/ordinary.hpp>
 #include <ferry/tensor/validate.hpp>
-#include <ferry/tensor/view.hpp>
 
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <new>
-#include <type_traits>
 #include <utility>
 
 namespace FERRY_NAMESPACE::detail {

@@ -1,12 +1,7 @@
 // ferry: deleted overloads of the functions of typed_view; their messages state the fix.
 #pragma once
 
-#include <ferry/base/shape.hpp>
-#include <ferry/config.hpp>
-#include <ferry/tensor/detail/view_index.hpp>
 #include <ferry/tensor/slice.hpp>
-
-#include <cstddef>
 
 namespace FERRY_NAMESPACE::detail {
 

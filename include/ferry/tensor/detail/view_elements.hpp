@@ -1,17 +1,8 @@
 // ferry: the elements of a typed view.
 #pragma once
 
-#include <ferry/base/detail/reporter.hpp>
-#include <ferry/base/dtype.hpp>
-#include <ferry/base/error.hpp>
-#include <ferry/base/shape.hpp>
-#include <ferry/config.hpp>
 #include <ferry/tensor/detail/view_layout.hpp>
-#include <ferry/tensor/layout.hpp>
 #include <ferry/tensor/view.hpp>
-
-#include <cstdint>
-#include <type_traits>
 
 namespace FERRY_NAMESPACE::detail {
 
