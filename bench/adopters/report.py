@@ -33,13 +33,13 @@ def size(object_file):
     return sum(map(int, output("size", object_file).splitlines()[1].split()[:3]))
 
 
-def compiled(folder, optimise):
-    """Size of nanobind's object for arrays with another optimisation."""
+def compiled(folder, optimise, *more):
+    """Size of nanobind's object for arrays with another optimisation, and more options."""
     source = next(c for c in json.loads(output("ninja", "-C", folder, "-t", "compdb")) if " -c " in c["command"] and c["file"].endswith("nb_ndarray.cpp"))
     made = pathlib.Path(folder).resolve() / "size.o"
     command = re.sub(r" -M(D|[TF] \S+)", "", re.sub(r"-O[0-9s]", optimise, source["command"]))
     command = re.sub(r"-o \S+\.o", f"-o {made}", command)
-    subprocess.run(shlex.split(command), cwd=source["directory"], check=True)
+    subprocess.run([*shlex.split(command), *more], cwd=source["directory"], check=True)
     bytes_ = size(made)
     made.unlink()
     return bytes_
@@ -54,7 +54,11 @@ def measure(by_hand, on_ferry, arrow):
     rows = [
         {"framework": "nanobind", "what": what, "hand": ns, "ferry": ferry[what], "instructions": [c[what] for c in counts]} for what, ns in hand.items() if what != "an empty call"
     ]
-    sizes = [{"framework": "nanobind", "what": o, "hand": compiled(by_hand, o), "ferry": compiled(on_ferry, o)} for o in ("-O3", "-Os")]
+    sizes = [
+        {"framework": "nanobind", "what": " ".join([o, *more]), "hand": compiled(by_hand, o), "ferry": compiled(on_ferry, o, *more)}
+        for more in ([], ["-DFERRY_TERSE_ERRORS"])
+        for o in ("-O3", "-Os")
+    ]
     library = next(pathlib.Path(importlib.util.find_spec("pyarrow").origin).parent.glob("libarrow.so.*"))
     for line in output(pathlib.Path(arrow) / "measure", library, pathlib.Path(arrow).resolve() / "libdlpack_on_ferry.so").splitlines()[1:]:
         what, own, ours, _ = re.split(r"\s{2,}", line.strip())
