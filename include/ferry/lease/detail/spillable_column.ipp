@@ -49,7 +49,7 @@ struct moved_source : column_view {
         auto const offset = static_cast<std::size_t>(data - part.begin);
         if (offset >= part.bytes) return {};  // no item uses the buffer
         auto const rest = static_cast<std::int64_t>(part.bytes - offset);
-        return {part.memory.get().base + part.at + offset, b.bytes < 0 ? rest : std::min(b.bytes, rest)};
+        return {part.memory.get().base + part.at + offset, b.bytes < 0 || b.bytes > rest ? rest : b.bytes};
     }
     [[nodiscard]] moved_source child(std::size_t i) const noexcept {
         return {child_of(*this, static_cast<int>(i)), parts};
