@@ -70,6 +70,7 @@ class leases {
         : side_{side},
           n_{n},
           on_{ferry::cuda::stream_ref{s}},
+          copier_{{.most_kept = most_pinned}},
           manager_{copier_, device_, {.most_pinned = most_pinned}} {
         for (int i = 0; i < n.tensors; ++i) {
             ferry::buffer<ferry::cuda::device_space> memory{n.each, device_};

@@ -290,7 +290,7 @@ TEST_CASE("cuda lease: the program of docs/leases.md") {
             return floats(space, 1000, 0, s.get());
         };
         // [spill]
-        ferry::cuda::copier copier;
+        ferry::cuda::copier copier{{.most_kept = 4'000'000'000}};  // pinned memory, for the next spills
         ferry::cuda::device_space const device{0};
         ferry::spill_manager manager{copier, device, {.limit = 40'000'000'000, .most_pinned = 4'000'000'000}};
 
