@@ -13,8 +13,8 @@ namespace FERRY_NAMESPACE {
 struct spill_options {
     /// Maximum number of bytes of device memory that its tensors and reservations occupy; at least 1.
     std::size_t limit = ~std::size_t{0};
-    /// Maximum number of bytes of pinned memory for spilled tensors; the others go to pageable memory. 0: none. The back
-    /// end must keep as much released memory (`cuda::copier_options::most_kept`): pinning takes longer than a copy.
+    /// Maximum number of bytes of pinned memory for spilled tensors; the others go to pageable memory. 0: none. Let the
+    /// back end keep as much (`cuda::copier_options::most_kept`), because pinning takes longer than a copy.
     std::size_t most_pinned = 0;
     /// Stream of the memory space, on which tensors are copied: required if the space allocates in stream order. None:
     /// the back end selects a stream.
