@@ -17,6 +17,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -94,7 +98,8 @@ shared ipc_share(nb::object x, bool freeze) {
     return {std::move(x), std::move(made)};
 }
 
-ferry::wire::descriptor descriptor_from(nb::handle source) {
+/// Decodes a descriptor. Keeps small ones: a consumer of frames attaches the same memories again and again.
+std::shared_ptr<ferry::wire::descriptor const> descriptor_from(nb::handle source) {
     Py_buffer view;
     if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) {
         PyErr_Clear();
@@ -104,7 +109,15 @@ ferry::wire::descriptor descriptor_from(nb::handle source) {
         Py_buffer* view;
         ~releasing() { PyBuffer_Release(view); }
     } const at_end{&view};
-    return ferry::wire::from_bytes({static_cast<std::byte const*>(view.buf), static_cast<std::size_t>(view.len)});
+    std::string_view const bytes{static_cast<char const*>(view.buf), static_cast<std::size_t>(view.len)};
+    static std::mutex lock;
+    static auto& kept = *new std::map<std::string, std::shared_ptr<ferry::wire::descriptor const>, std::less<>>;
+    std::lock_guard const locked{lock};
+    if (auto const found = kept.find(bytes); found != kept.end()) return found->second;
+    auto made = std::make_shared<ferry::wire::descriptor const>(ferry::wire::from_bytes(std::as_bytes(std::span{bytes})));
+    if (kept.size() == 64) kept.clear();
+    if (bytes.size() <= 4096) kept.emplace(bytes, made);
+    return made;
 }
 
 /// Returns the device on which to open the memory; empty: the device of the exporter.
@@ -124,7 +137,8 @@ std::optional<ferry::device> place(ferry::wire::descriptor const& d, nb::handle 
 }
 
 nb::object ipc_attach(nb::handle source, nb::handle device, std::vector<int> const& files) {
-    auto const d = descriptor_from(source);
+    auto const kept = descriptor_from(source);
+    auto const& d = *kept;
     bool const is_frozen = !d.memories.empty() && d.memories[0].name.starts_with("/ferry-memfd-");  // an anonymous segment
     ferry::ipc::attach_options options{.session = &session(is_frozen), .device = place(d, device), .files = files};
     bool const is_column = std::holds_alternative<ferry::wire::node>(d.root);
