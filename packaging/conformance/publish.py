@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-LIBRARIES = ["numpy", "torch", "jax", "tvm_ffi", "pyarrow", "array_api_strict", "minitensor"]
+LIBRARIES = ["numpy", "torch", "jax", "tvm_ffi", "nanobind", "pyarrow", "mlx", "paddle", "dpnp", "array_api_strict", "minitensor"]
 ON_GPU = ["torch-cuda", "cupy", "jax-cuda", "numba-cuda", "cuda-core", "minitensor-cuda"]
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 HEAD = """# Conformance of libraries
@@ -28,6 +28,7 @@ dlpack-conformance numpy torch jax tvm_ffi pyarrow array_api_strict minitensor
 dlpack-conformance ./my_library.py                # a custom library: a class derived from Library
 dlpack-conformance --only R24,R28 --json numpy    # or --markdown; --list prints the cases of each rule
 dlpack-conformance --reproduce R5:jax             # prints a script that reproduces a violation
+dlpack-conformance --scripts found numpy          # writes such a script for each violation to a folder
 ```
 
 The exit status is 0 if no rule is broken, 1 if a rule is broken, and 2 for a usage error or a failure of a plug-in.
@@ -37,9 +38,14 @@ The exit status is 0 if no rule is broken, 1 if a rule is broken, and 2 for a us
 A cell shows the worst result of the cases of its [rule](rules.md):
 
 - **kept**: the library follows the rule.
-- **broken**: the library violates a requirement of the DLPack header, its Python specification or the array API standard.
-- **departs**: the library deviates from a recommendation, or from a behaviour that several libraries share but no specification requires.
+- **broken**: the library violates a sentence of the DLPack header, of its Python specification or of the array API standard, which the list below
+  quotes.
+- **departs**: the library deviates from a recommendation, or from a behaviour that several libraries share but no specification requires. For a
+  library that implements DLPack without the array API standard, the sentences of the standard are recommendations.
 - empty: the rule does not apply, because the library has no arrays of the required kind or is allowed to refuse the operation.
+
+nanobind is tested with a function that takes and returns `nb::ndarray`; tvm_ffi, pyarrow and nanobind with memory of NumPy. The arrays of dpnp are in
+memory of a SYCL device (here the CPU), so only the cases that read no elements are run. cuda-core and numba-cuda need a GPU.
 
 In R69 to R77, "the table" is the function table of the C exchange API, `__dlpack_c_exchange_api__`.
 
@@ -61,7 +67,7 @@ def main():
     on_gpu = sys.argv[1:] == ["--gpu"]
     if sys.argv[1:] and not on_gpu:
         sys.exit(__doc__)
-    command = [sys.executable, "-m", "dlpack_conformance", "--verify", "--markdown", *(ON_GPU if on_gpu else LIBRARIES)]
+    command = [sys.executable, "-m", "dlpack_conformance", "--verify", "--markdown", "--jobs", "6", *(ON_GPU if on_gpu else LIBRARIES)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode == 2:
         sys.exit("a plug-in failed; no page was written:\n" + done.stdout)

@@ -326,7 +326,7 @@ class TakesPositions(Right):
 
 
 class TakesAnyKeyword(Right):
-    """R52: an unknown keyword is no error."""
+    """R52 departs: an unknown keyword is no error."""
 
     class box(Box):
         def __dlpack__(self, *, bogus_keyword=None, **arguments):
@@ -595,14 +595,6 @@ class AnyDevice(Right):
         raw.tensor.device.type = 1
 
 
-class OneCpu(Right):
-    """R35 departs: a CPU with a number is an error."""
-
-    def see(self, raw):
-        if raw.tensor.device.id:
-            raise BufferError("no such CPU")
-
-
 class PassesAStream(Right):
     """R46: a stream for the CPU."""
 
@@ -627,6 +619,59 @@ class ImportsTrueByShare(Right):
         return super().take(x, **{**how, "copy": None})
 
 
+class TrustsTheProducer(Right):
+    """R53 departs: copy=True of a producer that ignores it shares."""
+
+    def ask(self, producer, arguments):
+        self.wanted = arguments.get("copy")
+        return super().ask(producer, arguments)
+
+    def see(self, raw):
+        if self.wanted and isinstance(raw, Versioned):
+            raw.flags |= IS_COPIED
+
+
+class WritesReadOnly(Right):
+    """R11 departs: read-only data is imported as writable, without a warning."""
+
+    def see(self, raw):
+        if isinstance(raw, Versioned):
+            raw.flags &= ~READ_ONLY
+
+    def writable(self, a):
+        return None
+
+    def write(self, a, value):
+        ctypes.c_int32.from_address(self.address(a)).value = value
+
+
+class LongName(Right):
+    """A correct library."""
+
+    name = "an_array_library_of_a_long_name"
+
+
+class KeepsTheSign(Right):
+    """R41: the memory of a negated array is exported with the other sign."""
+
+    def special(self, kind):
+        if kind != "negated":
+            raise Cannot("no such array")
+        return self.box(self.m.asarray([2, 4], "float32"), self)
+
+    def resolved(self, x):
+        return [-2.0, -4.0]
+
+
+class SparseAsDense(Right):
+    """R41: a sparse array is exported as if it were dense."""
+
+    def special(self, kind):
+        if kind != "sparse":
+            raise Cannot("no such array")
+        return self.array()
+
+
 class ImportsAlwaysByCopy(Right):
     """R53: from_dlpack always copies."""
 
@@ -635,7 +680,7 @@ class ImportsAlwaysByCopy(Right):
 
 
 class KeepsCopyToItself(Right):
-    """R54: copy=False is not passed on."""
+    """R56 departs: copy=False is not passed on."""
 
     def ask(self, producer, arguments):
         return producer.__dlpack__(**{**arguments, "copy": None})
@@ -683,7 +728,7 @@ class DeletesAndLeavesTheName(Right):
 
 
 class TakesUsedCapsules(Right):
-    """R63: a capsule can be consumed again."""
+    """R63 departs: a capsule can be consumed again."""
 
     def receive(self, capsule):
         if name_of(capsule) == USED_VERSIONED:

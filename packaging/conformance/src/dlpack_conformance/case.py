@@ -1,7 +1,6 @@
 """Cases: functions of a library that check one rule, and return when it is kept."""
 
 import gc
-import textwrap
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -19,7 +18,7 @@ class Case:
     rule: str
     role: str  # producer, consumer, table, or handshake (needs a device)
     name: str
-    says: str  # the source of the rule
+    says: str  # the source of the rule; for `must` the sentence that requires it
     force: str  # must; or should, for recommendations and for conventions of several libraries without a text
     alone: bool  # runs in a separate process
     run: Callable[[Any], None]
@@ -42,6 +41,12 @@ def case(rule, role, says, force="must", alone=False):
     return register
 
 
+def verdict(key, standard):
+    """What a violation is: a recommendation has no force, nor has a sentence of the array API for a library that does not follow it."""
+    case = CASES[key]
+    return "broken" if case.force == "must" and (standard or not case.says.startswith("array API")) else "departs"
+
+
 def require(condition, evidence):
     if not condition:
         raise Broken(evidence)
@@ -49,7 +54,7 @@ def require(condition, evidence):
 
 def told(error):
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {textwrap.shorten(lines[0], 160, placeholder=' …')}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {' '.join(lines[0].split())}" if lines else type(error).__name__
 
 
 def spelled(arguments):

@@ -2,22 +2,34 @@
 
 import argparse
 import concurrent.futures
+import difflib
 import json
 import os
+import pathlib
+import platform
 import re
 import signal
 import sys
+import textwrap
 
 from . import __version__, reproduction
 from .case import CASES
-from .loading import FILES, LoadError
+from .loading import FILES, LoadError, file_of
 from .rules import NOT_OBSERVABLE, RULES
 from .running import run
 
 WORST = ["failed", "broken", "departs", "kept", "n/a"]
-EPILOGUE = f"""libraries: {', '.join(FILES)}; or FILE.py, or FILE.py:CLASS, a custom plug-in
-outcomes:  kept; broken; departs (from a recommendation, or from a behaviour that several libraries share); n/a; failed (the plug-in)
-status:    0 no rule is broken, 1 a rule is broken, 2 a usage error, or a plug-in failed"""
+WIDTH, CELL, AT_ONCE = 100, 10, 5  # columns of the output and of an outcome; libraries beside each other
+EPILOGUE = f"""libraries:
+{textwrap.fill(', '.join(FILES), WIDTH, initial_indent='  ', subsequent_indent='  ', break_on_hyphens=False)}
+  FILE.py, or FILE.py:CLASS: a custom plug-in
+outcomes:
+  kept
+  broken: the library violates a sentence of the header or of a specification
+  departs: from a recommendation, or from a behaviour that several libraries share
+  n/a: the rule does not apply
+  failed: the plug-in
+status: 0 no rule is broken, 1 a rule is broken, 2 a usage error, or a plug-in failed"""
 
 
 def selected(only):
@@ -27,7 +39,7 @@ def selected(only):
     words = [word.strip() for word in only.split(",") if word.strip()]
     unknown = [w for w in words if w not in RULES and w not in CASES]
     if unknown:
-        sys.exit(usage(f"--only: unknown rule {', '.join(unknown)}"))
+        sys.exit(usage(f"--only: unknown rule {', '.join(unknown)}; --list prints the rules"))
     return [key for key in keys if CASES[key].rule in words or key in words]
 
 
@@ -36,14 +48,24 @@ def usage(message):
     return 2
 
 
+def unknown_library(spec):
+    """Why an argument names no plug-in; nothing if it does."""
+    if file_of(spec)[0].is_file():
+        return ""
+    if spec.partition(":")[0].endswith(".py"):
+        return f"there is no file {spec.partition(':')[0]}"
+    close = difflib.get_close_matches(spec, FILES, 1)
+    return f"unknown library {spec!r}; " + (f"did you mean {close[0]}?" if close else "--help lists the libraries")
+
+
 def list_rules():
     for rule, text in RULES.items():
-        print(f"{rule:4} {text}")
+        print(wrapped(f"{rule:4} {text}", 5))
         found = [case for case in CASES.values() if case.rule == rule]
         for case in found:
-            print(f"       {case.role:9} {case.name.replace('_', ' ')}  [{case.force}: {case.says}]")
+            print(wrapped(f"       {case.role:9} {case.name.replace('_', ' ')}  [{case.force}; {case.says}]", 17))
         if not found:
-            print(f"       not observable from Python here: {NOT_OBSERVABLE[rule]}")
+            print(wrapped(f"       not observable from Python here: {NOT_OBSERVABLE[rule]}", 17))
 
 
 class Progress:
@@ -56,7 +78,7 @@ class Progress:
         self.now[spec] = done + 1
         if self.live:
             text = "  ".join(f"{name} {n}/{self.total}" for name, n in self.now.items())
-            print(f"\r\033[K{text[:150]}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{text[: WIDTH - 1]}", end="", file=sys.stderr, flush=True)
         elif done % 25 == 0:
             print(f"{spec}: {done}/{self.total} {key}", file=sys.stderr, flush=True)
 
@@ -92,25 +114,53 @@ def table(found, keys):
     return rows
 
 
+def library_of(found, result):
+    """The library of a result, and the library that exchanges its arrays."""
+    by = next(facts.get("by") for facts, _ in found.values() if facts["name"] == result.library)
+    return f"{result.library} (by {by})" if by else result.library
+
+
 def findings(found, outcome):
     return [result for _, results in found.values() for result in results if result.outcome == outcome]
 
 
-def print_text(found, keys):
-    heads = [facts["name"] for facts, _ in found.values()]
-    rows = table(found, keys)
-    widths = [max(len(h), 7) for h in heads]
-    print(f"{'':5}{'':62}" + "  ".join(h.ljust(w) for h, w in zip(heads, widths)))
+def wrapped(text, indent):
+    """Lines of at most WIDTH columns; what is longer is continued on indented lines, and nothing is cut off."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)
+
+
+def print_table(heads, rows):
+    """Prints a table of at most WIDTH columns: the names of the libraries and the texts of the rules take as many lines as they need."""
+    broad = len(heads) * (CELL + 2)
+    names = [re.findall(rf".{{1,{CELL - 1}}}[_-]|.{{1,{CELL}}}", head) for head in heads]
+    for line in range(max(map(len, names))):
+        cells = "  ".join((name[line] if line < len(name) else "").ljust(CELL) for name in names)
+        print(f"{' ' * (WIDTH - broad)}{cells}".rstrip())
     for rule, text, *cells in rows:
-        print(f"{rule:5}{text[:60]:62}" + "  ".join(c.ljust(w) for c, w in zip(cells, widths)))
+        first, *more = textwrap.wrap(text, WIDTH - broad - 6)
+        print(f"{rule:5}{first.ljust(WIDTH - broad - 5)}{'  '.join(c.ljust(CELL) for c in cells)}".rstrip())
+        for line in more:
+            print(f"     {line}")
+
+
+def print_text(found, keys):
+    heads, rows = [facts["name"] for facts, _ in found.values()], table(found, keys)
+    for begin in range(0, len(heads), AT_ONCE):
+        if begin:
+            print()
+        print_table(heads[begin : begin + AT_ONCE], [row[:2] + row[2 + begin : 2 + begin + AT_ONCE] for row in rows])
     print()
-    for title, outcome in (("broken", "broken"), ("departs", "departs"), ("failed", "failed")):
+    for outcome in ("broken", "departs", "failed"):
         for r in findings(found, outcome):
-            print(f"{title}: {r.library} {r.case.replace('_', ' ')}: {r.evidence}" + (f"  [{r.call}]" if r.call else ""))
+            case = CASES[r.case]
+            print(wrapped(f"{outcome}: {library_of(found, r)} {r.rule}, {case.role}: {case.name.replace('_', ' ')}: {r.evidence}", 4))
+            for line in (r.call, case.says if outcome != "failed" else ""):
+                if line:
+                    print(textwrap.fill(line, WIDTH, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False))
     for facts, _ in found.values():
         if "error" in facts:
-            print(f"failed: {facts['name']}: {facts['error']}")
-    print("  ".join(f"{facts['name']} {facts.get('version', '-')}" for facts, _ in found.values()))
+            print(wrapped(f"failed: {facts['name']}: {facts['error']}", 4))
+    print(wrapped("  ".join(f"{facts['name']} {facts.get('version', '-')}" for facts, _ in found.values()), 0))
     counts = {o: len(findings(found, o)) for o in WORST}
     print(", ".join(f"{counts[o]} {o}" for o in ("kept", "broken", "departs", "n/a", "failed")))
 
@@ -133,13 +183,16 @@ def print_markdown(found, keys):
     for silent, (facts, results) in zip(silences, found.values()):
         if silent:  # prints the reason for an empty column
             print(f"\nNo rule applies to {facts['name']}: {escaped('; '.join(dict.fromkeys(r.evidence for r in results)))}.")
+    for facts, _ in found.values():
+        if facts.get("by"):
+            print(f"\n{facts['name']} passes imports and exports to {facts['by']}: its rows are those of {facts['by']}.")
     for title, outcome in (("Broken", "broken"), ("Departs", "departs"), ("Failed", "failed")):
         rows = findings(found, outcome)
         if rows:
             print(f"\n### {title}\n\n| rule | library | what | evidence | call | source |\n|---|---|---|---|---|---|")
         for r in rows:
             _, role, name = r.case.split("/")
-            cells = [r.rule, r.library, f"{role}: {name.replace('_', ' ')}", r.evidence, f"`{r.call}`", CASES[r.case].says]
+            cells = [r.rule, library_of(found, r), f"{role}: {name.replace('_', ' ')}", r.evidence, f"`{r.call}`", CASES[r.case].says]
             print(f"| {' | '.join(map(escaped, cells))} |")
     for facts, _ in found.values():
         if "error" in facts:
@@ -153,20 +206,25 @@ def print_json(found, keys):
     print(json.dumps({"version": __version__, "libraries": libraries, "table": rows, "results": results}, indent=1))
 
 
-def unconfirmed(found):
+def unconfirmed(found, jobs):
     """Returns the violations that their reproduction script does not show."""
-    wrong = []
-    for spec, (_, results) in found.items():
-        for r in results:
-            if r.outcome in ("broken", "departs") and not CASES[r.case].alone and not reproduction.confirms(r.case, spec):
-                wrong.append(f"{r.case}:{r.library}")
-    return wrong
+    claims = [
+        (r, spec)
+        for spec, (_, results) in found.items()
+        for r in results
+        if r.outcome in ("broken", "departs") and not CASES[r.case].alone
+    ]
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        shown = list(pool.map(lambda claim: reproduction.confirms(claim[0].case, claim[1]), claims))
+    return [f"{r.case}:{r.library}" for (r, _), how in zip(claims, shown) if not how]
 
 
 def reproduce(word, timeout):
     what, _, spec = word.partition(":")
     if not spec or (what not in RULES and what not in CASES):
         return usage("--reproduce expects RULE:LIBRARY, for example R24:jax, or CASE:LIBRARY with a case of --json")
+    if why := unknown_library(spec):
+        return usage(why)
     keys = [what] if what in CASES else []
     if not keys:
         facts, results = run(spec, [key for key in CASES if CASES[key].rule == what], timeout)
@@ -184,23 +242,41 @@ def reproduce(word, timeout):
     return 0
 
 
+def write_scripts(found, folder):
+    """Writes a script for each violation; prints their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    for spec, (facts, results) in found.items():
+        for r in results:
+            if r.outcome in ("broken", "departs"):
+                rule, _, name = r.case.split("/")
+                file = folder / f"{re.sub(r'[^A-Za-z0-9_-]+', '-', facts['name'])}-{rule}-{name}.py"
+                seen = f"{facts['name']} {facts.get('version', '')} on {system}: {r.evidence}"
+                file.write_text(reproduction.script(r.case, spec, seen), encoding="utf-8")
+                print(file)
+
+
 def arguments():
     parser = argparse.ArgumentParser(
-        "dlpack-conformance", description=__doc__, epilog=EPILOGUE, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.description = "Runs every rule of the DLPack exchange on live libraries and prints rule by library."
-    parser.add_argument("libraries", nargs="*", metavar="LIBRARY")
-    parser.add_argument("--only", metavar="RULES", help="comma-separated rules, for example R24,R28")
+        "dlpack-conformance", epilog=EPILOGUE, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Runs every rule of the DLPack exchange on live libraries and prints rule by library.",
+    )  # fmt: skip
+    add = parser.add_argument
+    add("libraries", nargs="*", metavar="LIBRARY", help="a library of the list below, or a custom plug-in")
+    add("--only", metavar="RULES", help="only these rules or cases, separated by commas, for example R24,R28")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true")
-    form.add_argument("--markdown", action="store_true")
-    form.add_argument("--list", action="store_true", help="the rules, their cases, and the rules that cannot be tested from Python")
-    form.add_argument("--reproduce", metavar="RULE:LIBRARY", help="print a script that reproduces the violation without this package")
-    parser.add_argument("--verify", action="store_true", help="also run the reproduction of every violation; one that does not reproduce it is a failure")
-    parser.add_argument("--timeout", type=float, default=120.0, metavar="S", help="seconds before a case is reported as a timeout (120)")
-    parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), metavar="N", help="number of libraries tested in parallel")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--version", action="version", version=__version__)
+    form.add_argument("--json", action="store_true", help="print the results of all cases as JSON")
+    form.add_argument("--markdown", action="store_true", help="print tables in Markdown")
+    form.add_argument("--list", action="store_true", help="print the rules, their cases, and the rules that Python cannot test")
+    form.add_argument(
+        "--reproduce", metavar="RULE:LIBRARY", help="print a script that shows a violation with the library alone, for its issue tracker"
+    )
+    add("--scripts", metavar="FOLDER", type=pathlib.Path, help="also write such a script for each violation to a folder")
+    add("--verify", action="store_true", help="also run these scripts; one that does not show its violation is a failure")
+    add("--timeout", type=float, default=120.0, metavar="S", help="seconds before a case is reported as a timeout (120)")
+    add("--jobs", type=int, default=min(4, os.cpu_count() or 1), metavar="N", help="number of libraries tested in parallel (%(default)s)")
+    add("--quiet", action="store_true", help="print no progress")
+    add("--version", action="version", version=__version__, help="print the version")
     return parser
 
 
@@ -218,10 +294,15 @@ def main():
         parser.error("no library is given")
     if asked.timeout <= 0 or asked.jobs < 1:
         parser.error("--timeout and --jobs must be positive")
+    for spec in asked.libraries:
+        if why := unknown_library(spec):
+            sys.exit(usage(why))
     keys = selected(asked.only)
     found = run_all(list(dict.fromkeys(asked.libraries)), keys, asked.timeout, asked.jobs, asked.quiet)
-    wrong = unconfirmed(found) if asked.verify else []
+    wrong = unconfirmed(found, asked.jobs) if asked.verify else []
     (print_json if asked.json else print_markdown if asked.markdown else print_text)(found, keys)
+    if asked.scripts:
+        write_scripts(found, asked.scripts)
     for claim in wrong:
         print(f"dlpack-conformance: the reproduction of {claim} does not show the violation", file=sys.stderr)
     if wrong or findings(found, "failed") or any("error" in facts for facts, _ in found.values()):

@@ -184,7 +184,7 @@ def executable(code):
         return address
     pages = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     pages.write(code)
-    KEPT.append(pages)
+    pythonapi.Py_IncRef(py_object(pages))  # also at exit, when capsules and arrays are destroyed after KEPT
     return ctypes.addressof(ctypes.c_char.from_buffer(pages))
 
 
@@ -204,6 +204,8 @@ def counting_deleter():
 
 
 COUNTING_DELETER = counting_deleter()
+# The destructor of a forged capsule, which does nothing: Offer.settled does what it would do, unless a consumer has removed it.
+DESTRUCTOR = executable(bytes.fromhex("c0 03 5f d6" if platform.machine() == "aarch64" else "c3"))  # ret
 
 
 class Forged:
@@ -214,7 +216,7 @@ class Forged:
 
     def __init__(
         self, versioned=True, data=DATA, shape=(2, 3), strides=(), ndim=None, dtype="int32", device=(1, 0), byte_offset=0,
-        flags=0, version=(1, 0), has_deleter=True, ctx=0, only_header=False,
+        flags=0, version=(1, 0), has_deleter=True, ctx=0xFE44, only_header=False,
     ):  # fmt: skip
         self.has_deleter = has_deleter
         kind = Versioned if versioned else Legacy
@@ -251,10 +253,15 @@ class Forged:
         return self.counter.value
 
     def capsule(self, name=...):
-        """Makes a capsule without destructor; Offer.settled releases what a destructor would."""
+        """Makes a capsule; Offer.settled releases what its destructor would."""
         if name is ...:
             name = VERSIONED if isinstance(self.raw, Versioned) else LEGACY
-        return capsule_new(ctypes.addressof(self.raw), static_name(name), None)
+        return capsule_new(ctypes.addressof(self.raw), static_name(name), DESTRUCTOR)
+
+
+def is_unused(capsule):
+    """Whether the destructor of a capsule would call the deleter."""
+    return name_of(capsule) in (VERSIONED, LEGACY) and bool(capsule_destructor(capsule))
 
 
 class Offer:
@@ -300,7 +307,7 @@ class Offer:
         gc.collect()
         while self.capsules:  # releases unconsumed capsules, as their destructor would
             capsule = self.capsules.pop()
-            if name_of(capsule) in (VERSIONED, LEGACY):
+            if is_unused(capsule):
                 delete(take(capsule))
         gc.collect()
         end = time.monotonic() + Offer.waits

@@ -32,6 +32,8 @@ class Library:
     produces = consumes = True
     host_cases = True  # whether the host can read its arrays; otherwise only the cases of the struct and the handshake run
     owns_memory = True  # whether it allocates the arrays of `make`
+    standard = True  # whether it follows the array API standard, whose sentences are recommendations for the others
+    by = ""  # the library that exports and imports its arrays, if that is another one
     without = ""  # the reason, if it has only imports or only exports
     carries = False  # whether it accepts and passes on tensors of types and devices that it does not support
     takes_capsules = False  # whether its from_dlpack documents that it takes a raw capsule
@@ -83,8 +85,13 @@ class Library:
         raise Cannot("it has no read-only arrays")
 
     def special(self, kind):
-        """An array that cannot be exported: byteswapped, odd-strides, sparse, sharded, gradient, conjugate, not-a-number-type."""
+        """An array that has no plain memory: byteswapped, odd-strides, gradient, not-a-number-type, sparse, sharded,
+        meta (no memory), quantized; or conjugate (complex64) or negated (float32): its memory holds other numbers until it is resolved."""
         raise Cannot(f"it has no {kind} arrays")
+
+    def resolved(self, x):
+        """The elements of a conjugate or negated array."""
+        return x.tolist()
 
     # Importing and reading back
 
@@ -93,6 +100,10 @@ class Library:
 
     def values(self, a):
         return a.tolist()
+
+    def write(self, a, value):
+        """Writes the first element of an array of two dimensions."""
+        a[0, 0] = value
 
     def address(self, a):
         """Returns the address of element 0, or None if the library does not provide it."""

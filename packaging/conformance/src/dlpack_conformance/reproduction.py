@@ -5,6 +5,7 @@ import functools
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 from . import plugin
 from .case import CASES
@@ -79,8 +80,8 @@ def names_in(text):
     return found, attributes
 
 
-def script(key, spec):
-    """Returns a program that runs one case; it prints the evidence and exits with 1 if the rule is broken."""
+def script(key, spec, observed=""):
+    """Returns a program that runs one case; it prints the evidence and exits with 1 if the rule is broken. `observed`: where, and the evidence."""
     kind, (path, _) = class_of(spec), file_of(spec)
     here = pathlib.Path(__file__).parent
     files = {p.stem: p for p in (*here.glob("*.py"), *(here / "plugins").glob("*.py"))}
@@ -119,10 +120,13 @@ def script(key, spec):
     order = {"dlpack": 0, "plugin": 1, "case": 2, "the plug-in": 4, home: 5}
     inner = sorted(parts, key=lambda at: (order.get(at[0], 3), at[1]))
     case = CASES[key]
-    head = f'"""{case.rule}, {case.role}: {case.name.replace("_", " ")}\n\n{case.says}\nPrints what is broken, and exits with status 1."""\n'
+    title = f"{kind.name}: {case.name.replace('_', ' ')} ({case.role})"
+    parts_of_head = [title, case.says, observed, "This script needs only the library. It prints what is broken, and exits with status 1."]
+    head = "\n\n".join(textwrap.fill(part, 100, break_on_hyphens=False) for part in parts_of_head if part)
+    head = f'"""{head.translate({92: "/", 34: 39})}\n"""'
     body = "\n\n\n".join(parts[at] for at in inner)
     tail = TAIL.format(kind=kind.__name__, case=case.name)
-    return f"{head}\n{grouped(imports.values())}\n\n\n{body}\n\n{tail}"
+    return f"{head}\n\n{grouped(imports.values())}\n\n\n{body}\n\n{tail}"
 
 
 def grouped(imports):

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from dataclasses import asdict, dataclass
 
-from .case import CASES
+from .case import CASES, verdict
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Worker:
         noise = ("Fatal Python error", "  File", "Current thread", "Extension modules", "frame #", "Exception raised from", "  <no")
         said = [line for line in said if not line.startswith(noise)]
         told = [line for line in said if "what():" in line] or said
-        last = f"; its last output: {told[-1].strip()[:120]}" if told else ""
+        last = f"; its last output: {told[-1].strip()}" if told else ""
         if status < 0:
             return f"the process was terminated by {signal.Signals(-status).name}{last}"
         return f"the process ended with status {status}{last}"
@@ -103,7 +103,7 @@ def judged(key, answer):
     return answer["outcome"], answer["evidence"], answer["call"]
 
 
-def alone(spec, key, timeout):
+def alone(spec, key, timeout, standard):
     """Runs a case in a separate process, including the end of the process."""
     worker = None
     try:
@@ -112,14 +112,10 @@ def alone(spec, key, timeout):
         died = worker.finish() if CASES[key].alone else ""
         worker.end()
     except Died as how:
-        return verdict(key), str(how), worker.last_call() if worker else ""
+        return verdict(key, standard), str(how), worker.last_call() if worker else ""
     if died and answer["outcome"] == "kept":
-        return verdict(key), f"after the interpreter was finalised: {died}", answer["call"]
+        return verdict(key, standard), f"after the interpreter was finalised: {died}", answer["call"]
     return judged(key, answer)
-
-
-def verdict(key):
-    return "broken" if CASES[key].force == "must" else "departs"
 
 
 def run(spec, keys, timeout=120.0, progress=lambda done, key: None):
@@ -137,12 +133,12 @@ def run(spec, keys, timeout=120.0, progress=lambda done, key: None):
         progress(done, key)
         try:
             if CASES[key].alone:
-                found = alone(spec, key, timeout)
+                found = alone(spec, key, timeout, facts["standard"])
             else:
                 found = judged(key, worker.ask(key))
         except Died:
             # Repeats the case in a separate process, so that earlier cases do not affect the result.
-            found = alone(spec, key, timeout)
+            found = alone(spec, key, timeout, facts["standard"])
             try:
                 worker = Worker(spec, timeout)
             except Died as how:

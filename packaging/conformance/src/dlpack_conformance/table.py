@@ -9,6 +9,7 @@ from .dlpack import (
     delete, dtype_of, elements_of, error_occurred, is_capsule, name_of, shape_of, static_name,
 )  # fmt: skip
 from .plugin import numbers
+from .producer import NOT_STRIDED, UNRESOLVED, exports_what_it_says, special_arrays
 
 TABLE_NAME = b"dlpack_exchange_api"
 
@@ -62,7 +63,7 @@ def fresh(library, shape=(2, 3), dtype="float32", **fields):
     return status, out.value, errors
 
 
-@case("R69", "table", "header 1.3: a PyCapsule on the type, named dlpack_exchange_api")
+@case("R69", "table", 'header: "This attribute must be set on the type as a Python PyCapsule with name dlpack_exchange_api."')
 def the_table_is_in_a_named_capsule(library):
     found = published(library)
     if isinstance(found, int):
@@ -72,7 +73,7 @@ def the_table_is_in_a_named_capsule(library):
     require(not capsule_destructor(found), "the capsule has a destructor, but the table is valid until the process ends")
 
 
-@case("R70", "table", "header 1.3: DLPackExchangeAPIHeader")
+@case("R70", "table", 'header: "It must be NULL if the framework does not support older versions."')
 def the_header_has_a_version_and_an_end(library):
     table, seen = table_of(library), 0
     require(table.major == 1, f"the version is ({table.major}, {table.minor})")
@@ -82,14 +83,14 @@ def the_header_has_a_version_and_an_end(library):
     require(seen < 100, "the chain of prev_api has no end")
 
 
-@case("R71", "table", "header 1.3: DLPackExchangeAPI; dltensor_from_py_object_no_sync may be NULL")
+@case("R71", "table", 'header: "This function must not be NULL."')
 def only_one_member_may_be_null(library):
     table = table_of(library)
     for member in ("allocator", "from_object", "to_object", "current_stream"):
         require(getattr(table, member), f"the member {member} is NULL")
 
 
-@case("R72", "table", "header 1.3: DLPackManagedTensorAllocator")
+@case("R72", "table", 'header: "Only the dtype, ndim, shape, and device fields are used."')
 def the_allocator_follows_the_prototype(library):
     status, address, errors = fresh(library)
     require(status == 0 and address and not errors, f"it returned {status} and reported {errors}")
@@ -100,7 +101,7 @@ def the_allocator_follows_the_prototype(library):
     delete(raw)
 
 
-@case("R72", "table", "header 1.3: SetError is called exactly when it fails")
+@case("R72", "table", 'header: "SetError is called exactly when NULL is returned (the implementer must ensure this)."')
 def a_failed_allocation_calls_set_error(library):
     for fields in ({"dtype": (99, 32, 1)}, {"device": (99, 0)}):
         status, address, errors = fresh(library, **fields)
@@ -119,7 +120,7 @@ def exported_by_table(library, x):
     return Versioned.from_address(out.value)
 
 
-@case("R73", "table", "header 1.3: DLPackManagedTensorFromPyObjectNoSync, owning")
+@case("R73", "table", 'header: "The owning DLManagedTensorVersioned* or NULL on failure with a Python exception set."')
 def an_exported_object_owns_its_memory(library):
     import gc
 
@@ -134,7 +135,7 @@ def an_exported_object_owns_its_memory(library):
     delete(raw)
 
 
-@case("R73", "table", "header 1.3: -1 with a Python exception set")
+@case("R73", "table", 'header: "The owning DLManagedTensorVersioned* or NULL on failure with a Python exception set."')
 def an_object_that_cannot_be_exchanged_is_a_python_error(library):
     table, out = table_of(library), c_void_p()
     try:
@@ -153,7 +154,32 @@ def an_object_that_cannot_be_exchanged_is_a_python_error(library):
     raise Broken(f"it returned {status} and set no error")
 
 
-@case("R74", "table", "header 1.3: DLPackManagedTensorToPyObjectNoSync takes the tensor over")
+@case("R41", "table", 'header: "If the data cannot be described using DLPack this should be a BufferError if possible."')
+def special_arrays_are_resolved_or_refused_by_the_table(library):
+    """Also by the member that borrows: a conjugated, negated, sparse, meta or quantized array is no plain memory."""
+    table = table_of(library)
+    members = {"managed_tensor_from_py_object_no_sync": table.from_object, "dltensor_from_py_object_no_sync": table.borrow}
+    own = type(library.array())
+    for kind, x in special_arrays(library, (*NOT_STRIDED, *UNRESOLVED)):
+        if type(x) is not own:
+            continue
+        for name, member in members.items():
+            if not member:
+                continue
+            library.said, owned, lent = f"{name}(x)", c_void_p(), Tensor()
+            try:
+                status = FROM_OBJECT(member)(x, byref(owned)) if member == table.from_object else BORROW(member)(x, byref(lent))
+            except SystemError as error:
+                raise Broken(f"status and error disagree: {told(error)}") from error
+            except Exception:
+                continue
+            require(status == 0, f"it returned {status} and set no error")
+            require(kind in UNRESOLVED, f"a {kind} array was exported as memory of dtype {dtype_of(lent) if not owned else ''}")
+            raw = Versioned.from_address(owned.value) if owned.value else Versioned(tensor=lent)
+            exports_what_it_says(library, kind, x, raw)
+
+
+@case("R74", "table", 'header: "The DLManagedTensorVersioned to convert the ownership of the tensor is stolen."')
 def an_imported_tensor_is_released_once(library):
     if library.device[0] != 1:
         raise NotApplicable("the tensor of the case is on the host")
@@ -170,7 +196,7 @@ def an_imported_tensor_is_released_once(library):
     require(forged.deletions == 1, f"the deleter ran {forged.deletions} times")
 
 
-@case("R75", "table", "header 1.3: DLPackDLTensorFromPyObjectNoSync, borrowed")
+@case("R75", "table", 'header: "The producer (implementer) still owns the memory of data, strides, shape."')
 def an_object_is_exported_for_one_call(library):
     table = table_of(library)
     if not table.borrow:
@@ -184,7 +210,7 @@ def an_object_is_exported_for_one_call(library):
         require(elements_of(lent, "int32") == numbers("int32", (2, 3)), "the tensor has other memory than the array")
 
 
-@case("R76", "table", "header 1.3: DLPackCurrentWorkStream")
+@case("R76", "table", 'header: "When device_type is kDLCPU, the consumer do not have to query the stream and the producer can simply return NULL when queried."')
 def the_current_stream_of_the_host_is_no_error(library):
     table, out = table_of(library), c_void_p()
     library.said = "current_work_stream(kDLCPU, 0)"
@@ -193,7 +219,7 @@ def the_current_stream_of_the_host_is_no_error(library):
     require(not error_occurred(), "it set a Python error")
 
 
-@case("R77", "table", "header 1.3: no C++ exception may be thrown; -1 with a Python exception set")
+@case("R77", "table", 'header: "As a C function, must not thrown C++ exceptions."')
 def an_object_of_another_type_is_a_python_error(library):
     table, out = table_of(library), c_void_p()
     library.said = "managed_tensor_from_py_object_no_sync(object())"
@@ -225,7 +251,7 @@ def with_table(**members):
     return WithTable(), calls
 
 
-@case("R70", "consumer", "header 1.3: the members of another major version have another layout")
+@case("R70", "consumer", 'header: "the consumer must check major version compatibility before using this struct"')
 def a_table_of_another_major_version_is_not_used(library):
     offered, calls = with_table(major=2)
     library.said, library.offered = f"{library.call}(x)", "an object whose type has a table of version (2, 0)"
@@ -238,14 +264,34 @@ def a_table_of_another_major_version_is_not_used(library):
     require(library.values(array) == VALUES, f"it reads {library.values(array)}")
 
 
-@case("R71", "consumer", "no specification; tvm-ffi: some tables have NULL members", "should")
-def null_members_of_a_table_are_not_called(library):
-    offered, _ = with_table(major=1, minor=3, allocator=None, from_object=None, to_object=None, borrow=None, current_stream=None)
-    library.said, library.offered = f"{library.call}(x)", "an object whose type has a table of NULL members"
+@case("R71", "consumer", 'header: "This function can be NULL when the producer does not support this function."')
+def the_member_that_may_be_null_is_not_called(library):
+    """The other members work: the table exports a forged tensor."""
+    forged = []
+
+    @PYFUNCTYPE(c_int, c_void_p, POINTER(c_void_p))
+    def from_object(_, out):
+        forged.append(Forged())
+        out[0] = ctypes.addressof(forged[-1].raw)
+        return 0
+
+    @PYFUNCTYPE(c_int, ctypes.c_int32, ctypes.c_int32, POINTER(c_void_p))
+    def current_stream(_, __, out):
+        out[0] = None
+        return 0
+
+    def member(function):
+        KEPT.append(function)
+        return ctypes.cast(function, c_void_p).value
+
+    offered, _ = with_table(
+        major=1, minor=3, borrow=None, from_object=member(from_object), current_stream=member(current_stream)
+    )
+    library.said, library.offered = f"{library.call}(x)", "an object whose type has a table without dltensor_from_py_object_no_sync"
     try:
         array = library.take(offered)
     except SystemError as error:
         raise Broken(f"it left an inconsistent Python error indicator: {told(error)}") from error
-    except Exception:
-        return
+    except Exception as error:
+        raise Broken(f"it refused the tensor: {told(error)}") from error
     require(library.values(array) == VALUES, f"it reads {library.values(array)}")

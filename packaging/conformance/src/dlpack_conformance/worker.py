@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 
-from .case import CASES, Broken, NotApplicable, told
+from .case import CASES, Broken, NotApplicable, told, verdict
 from .loading import LoadError, load
 from .plugin import Cannot
 
@@ -19,7 +19,7 @@ OF_THE_STRUCT = {
     "strides_are_not_null_if_the_version_requires_them", "data_without_elements_is_null", "arrays_without_elements_can_be_exported",
     "device_is_a_pair_and_matches_the_capsule", "unknown_device_is_a_buffer_error", "all_keywords_are_accepted",
     "positional_arguments_are_a_type_error", "unknown_keywords_are_a_type_error", "none_shares", "false_shares", "versioned_struct_is_available",
-    "newer_requests_return_the_own_version", "capsules_have_the_right_names", "writable_is_not_flagged",
+    "newer_requests_return_the_own_version", "copy_true_never_shares", "copy_true_is_supported", "capsules_have_the_right_names", "writable_is_not_flagged",
 }  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def outcome_of(library, key):
     try:
         case.run(library)
     except Broken as broken:
-        return ("broken" if case.force == "must" else "departs"), str(broken)
+        return verdict(key, library.standard), str(broken)
     except (NotApplicable, Cannot) as reason:
         return "n/a", str(reason)
     except BaseException as error:
@@ -71,7 +71,7 @@ def main():
     try:
         library = load(spec)
         watch(library, notes)
-        answer(name=library.name, version=library.version(), call=library.call)
+        answer(name=library.name, version=library.version(), call=library.call, standard=library.standard, by=library.by)
     except LoadError as error:
         return answer(error=str(error))
     for line in sys.stdin:

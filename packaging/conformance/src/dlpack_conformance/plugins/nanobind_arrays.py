@@ -1,10 +1,10 @@
-import importlib.machinery
-import importlib.util
 import os
 import pathlib
 import subprocess
 import sysconfig
 import tempfile
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 
 from dlpack_conformance.plugin import Library
 from dlpack_conformance.plugins.numpy_arrays import NumPy
@@ -48,8 +48,8 @@ class Nanobind(Library):
             [os.environ.get("CXX", "c++"), "-std=c++17", "-O0", "-fPIC", "-shared", "-fvisibility=hidden", *(f"-I{folder}" for folder in include),
              source, root / "src/nb_combined.cpp", "-o", target], check=True, capture_output=True,
         )  # fmt: skip
-        loader = importlib.machinery.ExtensionFileLoader("through_nanobind", str(target))
-        self.own = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+        loader = ExtensionFileLoader("through_nanobind", str(target))
+        self.own = module_from_spec(spec_from_loader(loader.name, loader))
         loader.exec_module(self.own)
 
     def make(self, dtype, shape):

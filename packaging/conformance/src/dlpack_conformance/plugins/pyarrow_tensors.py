@@ -8,7 +8,7 @@ class PyArrow(Library):
     name, module, call = "pyarrow", "pyarrow", "pyarrow.Tensor.from_dlpack"
     dtypes = [d for d in Library.dtypes if d != "bool"]
     host_device = (1, 0)
-    owns_memory = False
+    owns_memory = standard = False
 
     def __init__(self):
         super().__init__()

@@ -4,7 +4,7 @@ from dlpack_conformance.plugins.numpy_arrays import NumPy
 
 class Strict(Library):
     name, module, call = "array_api_strict", "array_api_strict", "array_api_strict.from_dlpack"
-    owns_memory = False
+    owns_memory, by = False, "numpy"
     dtypes = [*Library.dtypes, "complex64", "complex128"]
 
     def __init__(self):

@@ -27,7 +27,13 @@ class Torch(Library):
         if kind == "gradient":
             return self.m.zeros(3, requires_grad=True)
         if kind == "conjugate":
-            return self.m.zeros(3, dtype=self.m.complex64).conj()
+            return self.m.tensor([1 + 2j, 3 + 4j], dtype=self.m.complex64).conj()
+        if kind == "negated":
+            return self.m.tensor([1 + 2j, 3 + 4j], dtype=self.m.complex64).conj().imag
+        if kind == "meta":
+            return self.m.zeros(3, device="meta")
+        if kind == "quantized":
+            return self.m.quantize_per_tensor(self.m.ones(3), 0.1, 0, self.m.quint8)
         return super().special(kind)
 
     def address(self, a):

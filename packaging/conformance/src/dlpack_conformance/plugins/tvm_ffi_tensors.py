@@ -9,7 +9,7 @@ class TvmFfi(Library):
 
     name, module, call = "tvm_ffi", "tvm_ffi", "tvm_ffi.from_dlpack"
     arguments = ()
-    owns_memory, carries = False, True
+    owns_memory, carries, standard = False, True, False
 
     def __init__(self):
         super().__init__()
