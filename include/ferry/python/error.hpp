@@ -80,7 +80,7 @@ namespace detail {
 FERRY_COLD inline void replace_error(char const* text, ferry::detail::sentence rest = "") noexcept {
     reference cause = detail::take_exception();
     reference const said{PyUnicode_FromFormat("%s%s", text, static_cast<char const*>(rest))};
-    reference const made{said ? PyObject_CallOneArg(PyExc_BufferError, said.get()) : nullptr};
+    reference const made{said ? PyObject_CallFunctionObjArgs(PyExc_BufferError, said.get(), nullptr) : nullptr};
     if (!made) return;
     PyException_SetCause(made.get(), cause.release());
     PyErr_SetObject(PyExc_BufferError, made.get());
