@@ -34,9 +34,9 @@ constexpr std::size_t one = lease_world::bytes;
 
 /// A device whose heap holds columns, with one allocation for each buffer.
 struct world : lease_world {
-    split_columns columns{gpu, [this](void const* bytes, std::size_t size, std::shared_ptr<void>& owner) {
+    split_columns columns{gpu, [this](void const* from, std::size_t size, std::shared_ptr<void>& owner) {
                               auto const memory = std::make_shared<ferry::buffer<heap_space>>(size, space);
-                              sim.write(stream, sim.block_at(memory->data()), bytes, size);
+                              sim.write(stream, sim.block_at(memory->data()), from, size);
                               owner = memory;
                               return memory->data();
                           }};
