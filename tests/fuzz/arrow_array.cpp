@@ -235,7 +235,7 @@ bool is_same(ferry::detail::column_node const& a, ferry::detail::column_node con
 /// A copy of the bytes that a slice uses has its values.
 void copy(ferry::column const& c) {
     auto const part = c.slice(c.length() / 3, c.length() / 2);
-    ferry::detail::column_copy made{ferry::host_only, ferry::host_only, ferry::cpu, ferry::cpu, {}, {}};
+    ferry::detail::column_copy made{ferry::host_only, ferry::host_only, ferry::cpu, ferry::cpu, false, {}, {}};
     auto const copied = made.run(part);
     HOLDS(is_valid(copied));
     ferry::column one, other;
