@@ -27,7 +27,7 @@ WHY = {
     "adapter and the imported struct, and negotiates the exchange. These steps cannot be disabled.",
     "np.from_dlpack(minitensor)": "NumPy's own export increments a non-atomic reference count and performs no checks. ferry's export negotiates the exchange "
     "and checks the view.",
-    "typed_view<float, 2> of NumPy": "Both times contain the call of a Python function around the call, about 25 ns, and the dispatch of pybind11.",
+    "typed_view<float": "Both times contain the call of a Python function around the call, about 25 ns, and the dispatch of pybind11.",
     "minitensor to torch through the exchange tables": "The export allocates and checks the struct, whereas the peer imports an existing struct.",
     "share: 1000 columns in 1000": "The difference is small compared with the time of 1000 shares, and varies by more than the budget from run to run.",
     "frame of": "A topic also looks up the slot, locks the cache of mappings, counts the reader, and allocates a tensor, whose pages are not in the caches of a process "
