@@ -368,10 +368,11 @@ def main():
         parts["build"] = subprocess.run(costs, check=False, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     else:
         parts = known["parts"]
-    if arguments.only:  # in the place of the former rows
+    if arguments.only:  # a section that was measured takes the place of its former rows
         fresh = {r["section"] for r in rows}
-        by_section = {r["section"]: [n for n in rows if n["section"] == r["section"]] if r["section"] in fresh else [o for o in known["rows"] if o["section"] == r["section"]] for r in [*known["rows"], *rows]}
-        rows = [r for of_one in by_section.values() for r in of_one]
+        rows += [r for r in known["rows"] if r["section"] not in fresh]
+        order = list(dict.fromkeys(r["section"] for r in [*known["rows"], *rows]))
+        rows.sort(key=lambda r: order.index(r["section"]))
     figures = json.dumps({"facts": facts, "rows": rows, "parts": parts}, indent=1) + "\n"
     if arguments.json:
         pathlib.Path(arguments.json).write_text(figures)
