@@ -23,9 +23,7 @@ namespace detail {
 /// Returns whether `test` holds for the first and the last byte of a tensor with elements.
 template <class Test>
 [[nodiscard]] bool at_both_ends(tensor_view const& v, Test test) {
-    ferry::detail::byte_reach reach{0, static_cast<std::uint64_t>(v.nbytes())};
-    if (!v.strides().is_implicit())
-        static_cast<void>(ferry::detail::find_reach(v.shape(), v.strides(), v.dtype(), v.is_padded(), reach));
+    auto const reach = ferry::detail::reach_of(v);
     auto const* const data = static_cast<std::byte const*>(v.data());
     return test(data - reach.below) && test(data + reach.above - 1);
 }

@@ -23,9 +23,7 @@ struct byte_range {
 /// \param v  a validated view, so that no computation overflows (R32), on a device whose data is an address
 [[nodiscard]] constexpr byte_range range_of(tensor_view const& v) noexcept {
     if (v.is_empty()) return {};
-    ferry::detail::byte_reach reach{0, static_cast<std::uint64_t>(v.nbytes())};
-    if (!v.strides().is_implicit())
-        static_cast<void>(ferry::detail::find_reach(v.shape(), v.strides(), v.dtype(), v.is_padded(), reach));
+    auto const reach = ferry::detail::reach_of(v);
     return {static_cast<std::byte const*>(v.data()) - reach.below, static_cast<std::size_t>(reach.below + reach.above),
             static_cast<std::int64_t>(reach.below)};
 }

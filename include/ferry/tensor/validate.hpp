@@ -264,6 +264,13 @@ namespace detail {
 [[nodiscard]] inline bool check_reach(tensor_view const& v, byte_reach& reach, reporter r) {
     return has_strides(v) ? examine(tensor_of(v), v.is_padded(), reach, r) : report_stride_count(v, r);
 }
+/// Returns the reach of the elements of a validated view that has elements.
+[[nodiscard]] constexpr byte_reach reach_of(tensor_view const& v) noexcept {
+    byte_reach reach{0, static_cast<std::uint64_t>(v.nbytes())};
+    if (!v.strides().is_implicit())
+        static_cast<void>(find_reach(v.shape(), v.strides(), v.dtype(), v.is_padded(), reach));
+    return reach;
+}
 
 }  // namespace detail
 
