@@ -83,8 +83,7 @@ template <memory_space Space = host_space>
 /// \param space   memory space that the host can write
 /// \return        column; `try_concat` returns the column or the error
 /// \throws error           errc::argument: no chunk, or chunks of different types;  overflow: offsets or run ends
-/// exceed
-///                         their type, or indices, for which the message names the wider type;  as compact
+///                         exceed their type, or indices, for which the message names the wider type; as compact
 /// \throws std::bad_alloc  when an allocation fails
 template <memory_space Space = host_space>
 [[nodiscard]] column concat(std::span<column const> chunks, Space space = {},

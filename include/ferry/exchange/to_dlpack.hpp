@@ -84,9 +84,8 @@ template <class Array>
 /// synchronisation are those of the overload for arrays.
 ///
 /// \param tensor    managed_tensor, or view. An rvalue is consumed on success, and unchanged on failure. With a stream
-/// in
-///                  the request, device memory that the caller keeps must stay valid until the work on the stream is
-///                  complete; without one, its copy is complete on return.
+///                  in the request, device memory that the caller keeps must stay valid until the work on the stream
+///                  is complete; without one, its copy is complete on return.
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required for a wait or a copy, except for devices of type cpu

@@ -33,8 +33,7 @@ class shared_tensor {
     /// \param copy_to  space of copies, and the back end that makes them, which must outlive all copies and leases
     /// \param on       stream on which the tensor is ready
     /// \throws error           errc::device for a tensor of another device; errc::stream; errc::consumed when `tensor`
-    /// is
-    ///                         empty
+    ///                         is empty
     /// \throws std::bad_alloc  when an allocation fails
     template <memory_space Space, back_end B>
     shared_tensor(managed_tensor&& tensor, destination<Space, B> const& copy_to, stream_token on = already_ready,

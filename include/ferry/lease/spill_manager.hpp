@@ -124,8 +124,7 @@ class spill_manager {
     /// \param bytes  number of bytes
     /// \return       reservation
     /// \throws error  errc::out_of_memory when `bytes` exceeds the limit; errc::busy when leases and reservations
-    /// occupy
-    ///                the limit; errors of a spill
+    ///                occupy the limit; errors of a spill
     [[nodiscard]] reservation reserve(std::size_t bytes) {
         core_->reserve(bytes).value();
         return {core_, bytes};

@@ -122,13 +122,11 @@ class spillable {
     /// device, and, without a stream, for the last write; otherwise `on` waits for the last write.
     ///
     /// \param on  stream on which the caller uses the tensor. `already_ready`: the caller orders its work, and
-    /// completes
-    ///            it before the lease ends. None: the host waits.
+    ///            completes it before the lease ends. None: the host waits.
     /// \return    read-only tensor
     /// \throws error  errc::consumed when the handle is empty or the manager was destroyed; errc::stream for a stream
-    /// of
-    ///                another device; errc::out_of_memory and busy when there is no room on the device; errors of the
-    ///                back end
+    ///                of another device; errc::out_of_memory and busy when there is no room on the device; errors of
+    ///                the back end
     [[nodiscard]] managed_tensor read(stream_token on,
                                       std::source_location where = std::source_location::current()) const {
         return handle_.lend(on, false, {"ferry::spillable::read", where});

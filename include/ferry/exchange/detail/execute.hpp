@@ -31,9 +31,8 @@ template <class BackEnd>
 /// has called `check_decision`.
 ///
 /// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end; for placement::exact,
-/// always from the back end. `share()` returns the
-/// struct for a decision to share. `source` is the owner of `v`, a tensor_source or an array_source; without one, the
-/// caller keeps `v` alive until a queued copy has completed.
+/// always from the back end. `share()` returns the struct for a decision to share. `source` is the owner of `v`, a
+/// tensor_source or an array_source; without one, the caller keeps `v` alive until a queued copy has completed.
 template <managed_struct Raw, class Array, bool Checked = false, class BackEnd, class Share,
           class Source = tensor_source>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
