@@ -7,7 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     auto const mode = data[0];
     std::vector<std::byte> bytes;
     if (mode % 2 == 0 && mode != 0)
-        for (unsigned const c : {'F' + 0u, 'R' + 0u, 'Y' + 0u, 'D' + 0u, 1u, 0u, mode / 2u % 8, 0u})
+        for (unsigned const c : {'F' + 0u, 'R' + 0u, 'Y' + 0u, 'D' + 0u, 2u, 0u, mode / 2u % 8, 0u})
             bytes.push_back(static_cast<std::byte>(c));
     for (std::size_t i = 1; i < size; ++i) bytes.push_back(std::byte{data[i]});
     if (mode != 0) {
