@@ -79,8 +79,13 @@ inline bool lies_within(node const& n, std::vector<memory> const& memories, int 
 inline bool lies_within(ferry::wire::descriptor const& d) {
     bool all = true;
     for (auto const& m : d.memories) all = all && detail::lies_within(m);
-    if (auto const* t = std::get_if<ferry::wire::tensor>(&d.root)) return all && detail::lies_within(*t, d.memories);
-    return all && detail::lies_within(std::get<ferry::wire::node>(d.root), d.memories, 1);
+    auto const within = [&](auto const& root) {
+        if (auto const* t = std::get_if<ferry::wire::tensor>(&root)) return detail::lies_within(*t, d.memories);
+        return detail::lies_within(std::get<ferry::wire::node>(root), d.memories, 1);
+    };
+    if (auto const* all_items = std::get_if<ferry::wire::list>(&d.root))
+        return all && std::all_of(all_items->begin(), all_items->end(), within);
+    return all && within(d.root);
 }
 
 /// Checks of each descriptor that a decoder returned.

@@ -61,6 +61,16 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t coun
     for (auto const& m : d.memories) expected = expected && m.allocation <= static_cast<std::uint64_t>(INT64_MAX);
     if (in.flip()) {
         d.root = take_node(in, 1);
+    } else if (in.below(4) == 3) {
+        auto& all = d.root.emplace<list>();
+        for (auto k = in.below(4); k > 0; --k) {
+            if (in.flip()) all.emplace_back(take_node(in, 1));
+            else
+                all.emplace_back(tensor{.dtype = ferry::dtype_of<std::uint8_t>,
+                                        .shape = {std::int64_t{in.below(100)}},
+                                        .byte_offset = number(in),
+                                        .memory = in.below(3)});
+        }
     } else {
         tensor t{.memory = in.below(3)};
         constexpr ferry::data_type types[] = {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace support {
@@ -79,6 +80,19 @@ inline ferry::wire::descriptor a_column() {
     return d;
 }
 
+/// Tensors and columns of different lengths, types and devices in three memories, two of them in one.
+inline ferry::wire::descriptor a_list() {
+    auto d = a_column();
+    d.memories.push_back(cuda_memory(ferry::wire::memory_kind::cuda_legacy, 96));
+    d.root = ferry::wire::list{
+        ferry::wire::tensor{.dtype = ferry::dtype_of<float>, .shape = {4, 6}, .memory = 2},
+        std::get<ferry::wire::node>(d.root),
+        ferry::wire::tensor{.dtype = ferry::dtype_of<std::uint8_t>, .shape = {7}, .byte_offset = 200},
+        ferry::wire::node{.format = "n", .length = 5},
+    };
+    return d;
+}
+
 struct named_descriptor {
     std::string name;
     ferry::wire::descriptor d;
@@ -119,6 +133,13 @@ inline std::vector<named_descriptor> descriptors() {
         {"CUDA, ready already", ready},
         {"a CUDA pool", describe(cuda_memory(memory_kind::cuda_pool, 24), {.dtype = f32, .shape = {2, 3}})},
         {"a column", a_column()},
+        {"a list", a_list()},
+        {"an empty list",
+         [] {
+             auto d = describe({}, {});
+             d.root = ferry::wire::list{};
+             return d;
+         }()},
     };
 }
 

@@ -1,4 +1,4 @@
-// ferry: attach_column, which maps a column that another process shares.
+// ferry: attach_column and attach_list, which map what another process shares: a column, or tensors and columns.
 #pragma once
 
 #include <ferry/column/column.hpp>
@@ -30,6 +30,28 @@ template <class BackEnd>
 [[nodiscard]] column attach_column(wire::descriptor const& from, BackEnd&& b,
                                    std::source_location where = std::source_location::current()) {
     return ipc::attach_column(from, attach_options{}, b, where);
+}
+
+/// Attaches the tensors and columns of a list that another process of this user shares, without a copy.
+///
+/// The rules of `attach` and `attach_column` apply. The items share the mappings of all memories: the exporter counts
+/// readers until the last of them is dropped. A segment is mapped with write access if a tensor in it may be written.
+///
+/// \param from     descriptor of a list; that of one tensor or column is a list of one
+/// \param options  as for `attach`
+/// \param b        back end; a `handle_back_end` for device memory
+/// \return         tensors and columns in the order in which they were shared
+/// \throws error  as `attach` and `attach_column`
+/// \throws std::bad_alloc
+[[nodiscard]] FERRY_INLINE std::vector<item> attach_list(wire::descriptor const& from,
+                                                         attach_options const& options = {}, handle_ref b = host_only,
+                                                         std::source_location where = std::source_location::current());
+
+template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] std::vector<item> attach_list(wire::descriptor const& from, BackEnd&& b,
+                                            std::source_location where = std::source_location::current()) {
+    return ipc::attach_list(from, attach_options{}, b, where);
 }
 
 }  // namespace FERRY_NAMESPACE::ipc

@@ -3,14 +3,19 @@
 
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/request.hpp>
+#include <ferry/fwd.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <optional>
 #include <span>
+#include <variant>
 
 namespace FERRY_NAMESPACE::ipc {
 
 class session;
+
+/// A tensor or a column of a list that is shared as one descriptor.
+using item = std::variant<managed_tensor, column>;
 
 /// Kind of a segment.
 enum class segment_kind : std::uint8_t {
@@ -58,7 +63,7 @@ struct share_options {
     bool freeze = false;
 };
 
-/// Options of `attach` and `attach_column`. An aggregate whose order of members is frozen.
+/// Options of `attach`, `attach_column` and `attach_list`. An aggregate whose order of members is frozen.
 struct attach_options {
     /// Session that caches the mapping; borrowed. Null: the mapping is made for this tensor alone.
     ipc::session* session = nullptr;
@@ -89,7 +94,7 @@ struct topic_options {
 /// The copies that `share` made.
 struct share_copies {
     std::uint64_t bytes = 0;  ///< without padding
-    /// Of a column: the path and kind of each buffer, such as `orders.price: data`.
+    /// Of a column or a list: the path and kind of each buffer, such as `orders.price: data`.
     std::vector<std::string> buffers{};
     /// Why the first of them could not be shared in place; null: nothing was copied, or a copy was requested.
     char const* reason = nullptr;

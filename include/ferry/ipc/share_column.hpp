@@ -1,10 +1,17 @@
-// ferry: share for columns.
+// ferry: share for columns, and for lists of tensors and columns.
 #pragma once
 
 #include <ferry/column/column.hpp>
 #include <ferry/ipc/share.hpp>
 
-namespace FERRY_NAMESPACE::ipc {
+namespace FERRY_NAMESPACE {
+namespace detail {
+
+template <>
+inline constexpr bool has_own_exports<std::vector<ipc::item>> = true;
+
+}  // namespace detail
+namespace ipc {
 namespace detail {
 
 [[nodiscard]] FERRY_INLINE shared share_column(column const& c, share_options const& options, handle_ref b,
@@ -49,7 +56,36 @@ template <class Column, class BackEnd>
     return ipc::share(c, share_options{}, b, where);
 }
 
-}  // namespace FERRY_NAMESPACE::ipc
+/// Shares a list of tensors and columns as one descriptor, for `attach_list`, such as the weights of a model. Lengths,
+/// types and devices may differ.
+///
+/// Each is shared as by itself, and each allocation once: an importer maps it once for all items in it. What must be
+/// copied is copied into one allocation for each device; on the host, tensors that may be written into another one than
+/// read-only tensors and columns. Importers map a segment without write access if no tensor in it may be written.
+///
+/// All items are ready on `ready_on`, as the children of a column on several devices are.
+///
+/// \param items    tensors and columns, in the order of `attach_list`; owned by the share on success, unchanged on
+///                 failure
+/// \param options  as for a tensor
+/// \param b        back end; a `handle_back_end` for device memory
+/// \return         the share, with the descriptor for other processes; `shared::view` and `tensor` are the bytes of its
+///                 first memory
+/// \throws error  as for a tensor and for a column
+/// \throws std::bad_alloc
+[[nodiscard]] FERRY_INLINE shared share(std::vector<item>&& items, share_options const& options = {},
+                                        handle_ref b = host_only,
+                                        std::source_location where = std::source_location::current());
+
+template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] shared share(std::vector<item>&& items, BackEnd&& b,
+                           std::source_location where = std::source_location::current()) {
+    return ipc::share(std::move(items), share_options{}, b, where);
+}
+
+}  // namespace ipc
+}  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)
 #include <ferry/ipc/detail/share_column.ipp>

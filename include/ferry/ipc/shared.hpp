@@ -47,20 +47,21 @@ class shared {
 
     /// Returns the file descriptor of an anonymous segment (`session_options::segments`), which importers pass as
     /// `attach_options::files`. Borrowed: closed with the share and its tensors. -1 for a named segment. For a
-    /// column, that of its first memory; see `files`.
+    /// column or a list, that of its first memory; see `files`.
     [[nodiscard]] FERRY_INLINE int file() const noexcept;
     /// Returns the file descriptor of the segment of each memory in the descriptor; -1 for named segments.
     /// \throws std::bad_alloc
     [[nodiscard]] FERRY_INLINE std::vector<int> files() const;
 
-    /// Returns a view of the shared memory in this process; must not be called on an empty object.
+    /// Returns a view of the shared memory in this process, of a column or a list the bytes of its first memory; must
+    /// not be called on an empty object.
     [[nodiscard]] FERRY_INLINE tensor_view view() const& noexcept;
     tensor_view view() const&& FERRY_DELETED("the view would outlive the share: keep the share in a variable");
     /// Returns a tensor that keeps the shared memory, even after `close`.
     /// \throws std::bad_alloc
     [[nodiscard]] FERRY_INLINE managed_tensor tensor() const;
 
-    /// Returns whether a column is shared. `view` and `tensor` are the bytes of its first memory then.
+    /// Returns whether a column is shared.
     [[nodiscard]] FERRY_INLINE bool holds_column() const noexcept;
     /// Returns the shared column, which keeps the memory, even after `close`. Requires #include
     /// <ferry/ipc/share_column.hpp>.

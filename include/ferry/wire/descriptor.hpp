@@ -127,18 +127,21 @@ struct node {
     friend bool operator==(node const&, node const&) = default;
 };
 
+/// Tensors and columns in the same memories.
+using list = std::vector<std::variant<tensor, node>>;
+
 /// The major version of the format. A reader accepts every minor version of its major version.
 inline constexpr std::uint16_t major_version = 2;
 /// The minor version of the format. Each addition that older readers can skip increases it.
-inline constexpr std::uint16_t minor_version = 0;
+inline constexpr std::uint16_t minor_version = 1;
 
-/// A tensor or a column in shared memory.
+/// A tensor, a column, or a list of both in shared memory.
 struct descriptor {
     std::uint16_t major = major_version;
     std::uint16_t minor = minor_version;
     origin from{};
     std::vector<memory> memories{};
-    std::variant<tensor, node> root{};
+    std::variant<tensor, node, list> root{};
 
     friend bool operator==(descriptor const&, descriptor const&) = default;
 };

@@ -91,7 +91,7 @@ TEST_CASE("the bytes of a document are those that docs/wire.md states") {
     d.memories[0].name = "/f";
     bytes expected;
     for (char const c : {'F', 'R', 'Y', 'D'}) expected.push_back(static_cast<std::byte>(c));
-    put(expected, 2, 2), put(expected, 0, 2);
+    put(expected, 2, 2), put(expected, 1, 2);
     put(expected, 1, 2), put(expected, 28, 4);  // origin
     put(expected, 42, 4), put(expected, 4026531836, 8);
     for (unsigned i = 0; i < 16; ++i) put(expected, 0x10 + i, 1);
@@ -122,8 +122,8 @@ TEST_CASE("a later minor version is read: unknown records and longer records are
             CHECK(got.root == d.root);
             CHECK(read(to_bytes(got)) == d);  // written with this minor version again
         }
-        for (std::size_t i = 0; i + 1 < at.size(); ++i) {  // each record longer
-            if (get(written, at[i], 2) == 4) continue;     // a column consists of records
+        for (std::size_t i = 0; i + 1 < at.size(); ++i) {                                 // each record longer
+            if (auto const tag = get(written, at[i], 2); tag == 4 || tag == 8) continue;  // these consist of records
             auto later = written;
             insert(later, at[i + 1], bytes(9));
             set(later, at[i] + 2, at[i + 1] - at[i] - 6 + 9, 4);
@@ -245,11 +245,47 @@ TEST_CASE("required records that are missing or repeated are refused") {
                         written.begin() + static_cast<std::ptrdiff_t>(at[i + 1])};
         auto twice = written, none = written;
         insert(twice, at[i], one);
-        refuses(sealed(twice), {i == 0 ? "a second record of the origin" : "a second tensor or column"});
+        refuses(sealed(twice), {i == 0 ? "a second record of the origin" : "a second tensor, column or list"});
         none.erase(none.begin() + static_cast<std::ptrdiff_t>(at[i]),
                    none.begin() + static_cast<std::ptrdiff_t>(at[i + 1]));
-        refuses(sealed(none), {i == 0 ? "no record of the origin" : "no record of a tensor or column"});
+        refuses(sealed(none), {i == 0 ? "no record of the origin" : "no record of a tensor, column or list"});
     }
+}
+
+TEST_CASE("a list consists of the records of its items; others in it are skipped, and no list is in a list") {
+    descriptor d;
+    d.root = list{node{.format = "n", .length = 1}, node{.format = "n", .length = 2}};
+    auto const written = to_bytes(d);
+    auto const at = borders(written)[1], items = at + 6;
+    CHECK(get(written, at, 2) == 8);
+    auto const length = static_cast<std::size_t>(get(written, at + 2, 4));
+    for (unsigned const tag : {0x7777u, 1u, 2u, 8u}) {  // also records that are known elsewhere
+        auto later = written;
+        auto const unknown = a_record(tag, 5);
+        insert(later, items + length / 2, unknown);
+        set(later, at + 2, length + unknown.size(), 4);
+        CHECK(read(sealed(later)) == d);
+    }
+    auto twice = written;
+    insert(twice, at, {written.begin() + static_cast<std::ptrdiff_t>(at), written.end() - 4});
+    refuses(sealed(twice), {"a second tensor, column or list"});
+    auto cut = written;
+    set(cut, at + 2, length - 1, 4);
+    refuses(sealed(cut), {"truncated"});
+}
+
+TEST_CASE("a list of the shortest records takes memory that is linear in the number of bytes") {
+    descriptor d;
+    d.root = list(10'000, tensor{.dtype = ferry::dtype_of<float>});
+    d.memories = {support::host_memory(4)};
+    auto const written = to_bytes(d);
+    int allocations = 0;
+    {
+        support::allocation_window window;
+        static_cast<void>(from_bytes(written));
+        allocations = window.allocations();
+    }
+    CHECK(allocations < 8);
 }
 
 TEST_CASE("a node has its fields exactly once, and the depth of a tree is limited") {
@@ -283,7 +319,7 @@ TEST_CASE("an invalid descriptor is not written") {
     std::get<tensor>(d.root).byte_offset = 1;
     support::fails(errc::bad_descriptor, [&] { static_cast<void>(to_bytes(d)); }, {"ferry::wire::to_bytes", "/tensor"});
     d.major = 1;
-    support::fails(errc::bad_descriptor, [&] { static_cast<void>(to_bytes(d)); }, {"version 1.0"});
+    support::fails(errc::bad_descriptor, [&] { static_cast<void>(to_bytes(d)); }, {"version 1.1"});
 }
 
 TEST_CASE("writing and reading leak nothing when memory is short") {

@@ -45,6 +45,19 @@ void refuses_node(F change, std::initializer_list<char const*> texts) {
 
 }  // namespace
 
+TEST_CASE("each item of a list is checked, and named by its place") {
+    auto const changed_list = [](auto change) {
+        auto d = support::a_list();
+        change(std::get<list>(d.root));
+        return d;
+    };
+    refuses(changed_list([](list& l) { std::get<tensor>(l[0]).memory = 3; }), {"/list/0/tensor/memory"});
+    refuses(changed_list([](list& l) { std::get<tensor>(l[2]).byte_offset = 4090; }), {"/list/2/tensor"});
+    refuses(changed_list([](list& l) { std::get<node>(l[1]).children[0].buffers[1].length = 1 << 20; }),
+            {"/list/1/column/children/0/buffers/1"});
+    refuses(changed_list([](list& l) { std::get<node>(l[3]).length = -1; }), {"/list/3/column/length"});
+}
+
 TEST_CASE("valid descriptors of every kind pass, without an allocation") {
     for (auto const& [name, d] : support::descriptors()) {
         INFO(name);

@@ -32,13 +32,13 @@ TEST_CASE("a tensor is one line of JSON, with sorted keys") {
         support::host_memory(24),
         {.dtype = ferry::dtype_of<float>, .shape = {2, 3}, .byte_offset = 0, .flags = ferry::flags::read_only});
     CHECK(to_json(d) ==
-          R"({"checksum":1540263332,"format":"ferry-descriptor",)"
+          R"({"checksum":4270792666,"format":"ferry-descriptor",)"
           R"("from":{"boot_id":"10111213-1415-1617-1819-1a1b1c1d1e1f","pid":42,"pid_namespace":4026531836},)"
           R"("memories":[{"allocation":8216,"device":{"type":1,"uuid":"00000000-0000-0000-0000-000000000000"},)"
           R"("handle":"","id":7,"kind":"host_shared","length":24,"name":"/ferry-1000-4026531836-42-123456-7",)"
           R"("offset":4096,"ready":""}],)"
           R"("tensor":{"byte_offset":0,"dtype":{"bits":32,"code":2,"lanes":1},"flags":1,"memory":0,"shape":[2,3],)"
-          R"("strides":null},"version":{"major":2,"minor":0}})");
+          R"("strides":null},"version":{"major":2,"minor":1}})");
 }
 
 TEST_CASE("the nodes of a column are nested, and an absent buffer or dictionary is null") {
@@ -54,6 +54,16 @@ TEST_CASE("the nodes of a column are nested, and an absent buffer or dictionary 
                  R"("flags":2,"format":"i","length":2,"metadata":"","name":"","null_count":0,"offset":1}],)"
                  R"("dictionary":null,"flags":0,"format":"+s","length":2,"metadata":"ab","name":"t","null_count":-1,)"
                  R"("offset":0})"));
+}
+
+TEST_CASE("the items of a list are objects, whose key is their kind") {
+    auto d = support::describe(support::host_memory(8), {});
+    d.root = list{tensor{.dtype = ferry::dtype_of<float>, .shape = {2}}, node{.format = "n", .length = 5}};
+    CHECK(has(d, R"("list":[{"tensor":{"byte_offset":0,"dtype":{"bits":32,"code":2,"lanes":1},"flags":0,"memory":0,)"
+                 R"("shape":[2],"strides":null}},{"column":{"buffers":[],"children":[],"dictionary":null,"flags":0,)"
+                 R"("format":"n","length":5,"metadata":"","name":"","null_count":-1,"offset":0}}],"memories")"));
+    d.root = list{};
+    CHECK(has(d, R"("list":[],)"));
 }
 
 TEST_CASE("integers above 2^53 are decimal strings, because some readers would round them") {

@@ -17,12 +17,12 @@ FERRY_INLINE managed_tensor attach_tensor(wire::descriptor const& from, attach_o
         return make_managed(std::move(held), view_of(*t, found.begin, found.device),
                             found.is_read_only ? flags::read_only : flags::none, version::current, where);
     };
-    if (known != nullptr)
+    if (known != nullptr && t != nullptr)
         if (auto again = known->attach(0, how, where)) return made(std::move(again), known->ranges[0]);
     wire::check(from, where);
     if (t == nullptr)
         fail(errc::argument, attach_api, where,
-             "the descriptor is a column's, not a tensor's: call ferry::ipc::attach_column");
+             "the descriptor is not that of a tensor: call ferry::ipc::attach_column or attach_list");
     if (from.memories.size() != 1 || t->memory != 0)
         fail(errc::bad_descriptor, attach_api, where, "the descriptor of a tensor must have one memory, not ",
              from.memories.size(), ": get a new descriptor from the exporter");

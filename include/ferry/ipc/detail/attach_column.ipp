@@ -8,6 +8,7 @@
 #include <ferry/column/type.hpp>
 #include <ferry/ipc/detail/column_nodes.hpp>
 #include <ferry/ipc/detail/open_group.hpp>
+#include <ferry/tensor/make_managed.hpp>
 #include <ferry/wire/check.hpp>
 
 namespace FERRY_NAMESPACE::ipc {
@@ -31,30 +32,57 @@ inline bool find_buffer(wire::node const& n, std::uint32_t memory, ferry::detail
     }
     return !n.dictionary.empty() && find_buffer(n.dictionary[0], memory, path.dictionary(), out);
 }
+/// Calls `f` for the tensor or column of a descriptor, or for each of its list, until it returns true.
+template <class F>
+bool any_item(wire::descriptor const& from, F f) {
+    if (auto const* const all = std::get_if<wire::list>(&from.root))
+        return std::any_of(all->begin(), all->end(), [&](auto const& one) { return std::visit(f, one); });
+    if (auto const* const t = std::get_if<wire::tensor>(&from.root)) return f(*t);
+    return f(std::get<wire::node>(from.root));
+}
 /// Throws the error of a memory again, with the path of the first buffer in it.
-[[noreturn]] FERRY_COLD inline void fail_at_buffer(error const& e, wire::node const& root, std::uint32_t memory) {
+[[noreturn]] FERRY_COLD inline void fail_at_buffer(error const& e, wire::descriptor const& from, std::uint32_t memory) {
     message name;
-    if (!find_buffer(root, memory, ferry::detail::column_path{root.name}, name)) throw e;
+    std::uint64_t number = 0;
+    bool const is_found = any_item(from, [&](auto const& one) {
+        ++number;
+        if constexpr (requires { one.format; })
+            return find_buffer(one, memory, ferry::detail::column_path{one.name}, name);
+        else return one.memory == memory && (name << "item " << number - 1, true);
+    });
+    if (!is_found) throw e;
     fail(e.code(), e.api(), name << ": " << e.text(), e.where());
 }
 
-FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options const& options, handle_ref b,
-                                  known_memory* known, std::source_location where) {
-    constexpr auto api = "ferry::ipc::attach_column";
-    auto const* const node = std::get_if<wire::node>(&from.root);
-    auto held = std::make_shared<std::vector<attachment>>();
+/// All memories of a descriptor, which its tensors and columns keep together.
+struct held_memories {
+    std::vector<attachment> held{};
+    std::vector<memory_range> ranges{};
+};
+
+[[nodiscard]] inline std::shared_ptr<held_memories> attach_memories(wire::descriptor const& from,
+                                                                    attach_options const& options, handle_ref b,
+                                                                    known_memory* known, char const* api,
+                                                                    std::source_location where) {
+    auto const made = std::make_shared<held_memories>();
+    auto& [held, ranges] = *made;
     if (known != nullptr && known->of != nullptr) {
         for (std::size_t i = 0; i < known->mappings.size(); ++i)
-            if (auto again = known->attach(i, options, where)) held->push_back(std::move(again));
-        if (held->size() == known->mappings.size()) return column_of(*node, known->ranges, std::move(held), api, where);
-        held->clear();
+            if (auto again = known->attach(i, options, where)) held.push_back(std::move(again));
+        ranges = known->ranges;
+        if (held.size() == known->mappings.size()) return made;
+        held.clear();
     }
     wire::check(from, where);
-    if (node == nullptr)
-        fail(errc::argument, api, where, "the descriptor is a tensor's, not a column's: call ferry::ipc::attach");
     if (from.memories.empty())
         fail(errc::bad_descriptor, api, where,
-             "the descriptor of a column has no memory, expected one at least: get a new descriptor from the exporter");
+             "the descriptor has no memory, expected one at least: get a new descriptor from the exporter");
+    std::vector<bool> is_writable(from.memories.size());  // a tensor in the memory may be written
+    static_cast<void>(any_item(from, [&](auto const& one) {
+        if constexpr (!requires { one.format; })
+            if (!has(one.flags, flags::read_only)) is_writable[one.memory] = true;
+        return false;
+    }));
     // Memories of one name are opened together.
     auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
     std::vector<std::uint32_t> order(from.memories.size());
@@ -63,19 +91,33 @@ FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options c
         auto const difference = name(one).compare(name(other));
         return difference < 0 || (difference == 0 && one < other);
     });
-    std::vector<memory_range> ranges(order.size());
+    ranges.assign(order.size(), {});
     attach_call call{from, options, true, where};
     try {
         for (auto at = order.begin(); at != order.end();) {
             auto const end = std::find_if(at, order.end(), [&](auto i) { return name(i) != name(*at); });
-            held->push_back(open_group(call, {at, end}, b, ranges));
+            call.is_read_only = std::none_of(at, end, [&](auto i) { return is_writable[i]; });
+            held.push_back(open_group(call, {at, end}, b, ranges));
             at = end;
         }
     } catch (error const& e) {
-        fail_at_buffer(e, *node, call.tried);
+        fail_at_buffer(e, from, call.tried);
     }
-    if (known != nullptr) known->set(call, *held, ranges);
-    return column_of(*node, ranges, std::move(held), api, where);
+    if (known != nullptr) known->set(call, held, ranges);
+    return made;
+}
+
+FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options const& options, handle_ref b,
+                                  known_memory* known, std::source_location where) {
+    constexpr auto api = "ferry::ipc::attach_column";
+    auto const* const node = std::get_if<wire::node>(&from.root);
+    if (node == nullptr) {
+        wire::check(from, where);
+        fail(errc::argument, api, where,
+             "the descriptor is not that of a column: call ferry::ipc::attach or attach_list");
+    }
+    auto const memories = attach_memories(from, options, b, known, api, where);
+    return column_of(*node, memories->ranges, memories, api, where);
 }
 
 }  // namespace detail
@@ -83,6 +125,26 @@ FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options c
 FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options const& options, handle_ref b,
                                   std::source_location where) {
     return detail::attach_column(from, options, b, nullptr, where);
+}
+
+FERRY_INLINE std::vector<item> attach_list(wire::descriptor const& from, attach_options const& options, handle_ref b,
+                                           std::source_location where) {
+    constexpr auto api = "ferry::ipc::attach_list";
+    auto const memories = detail::attach_memories(from, options, b, nullptr, api, where);
+    std::vector<item> all;
+    static_cast<void>(detail::any_item(from, [&](auto const& one) {
+        if constexpr (requires { one.format; }) {
+            bool const is_alone = !std::holds_alternative<wire::list>(from.root);
+            all.emplace_back(detail::column_of(one, memories->ranges, memories, api, where, is_alone));
+        } else {
+            auto const& found = memories->ranges[one.memory];
+            all.emplace_back(make_managed(
+                std::shared_ptr<detail::held_memories>{memories}, detail::view_of(one, found.begin, found.device),
+                found.is_read_only ? flags::read_only : flags::none, version::current, where));
+        }
+        return false;
+    }));
+    return all;
 }
 
 FERRY_INLINE bool session::sealed(column_view const& c) const {

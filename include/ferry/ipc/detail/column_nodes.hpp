@@ -98,11 +98,12 @@ class node_source {
     return n.dictionary.empty() || check_devices(n.dictionary[0], memories, here / "dictionary", by);
 }
 
-/// Creates the column of a node that wire::check has accepted, in one or more memories that `owner` keeps.
+/// Creates the column of a node that wire::check has accepted, in one or more memories that `owner` keeps. `is_alone`:
+/// nothing else is in them.
 /// \throws error  errc::bad_column, bad_descriptor
 [[nodiscard]] inline ferry::column column_of(wire::node const& node, std::span<memory_range const> memories,
                                              std::shared_ptr<void const> owner, char const* api,
-                                             std::source_location where) {
+                                             std::source_location where, bool is_alone = true) {
     static_cast<void>(check_devices(node, memories, wire::detail::place{} / "column", {api, where}));
     auto const kept = std::make_shared<column_owner>(column_owner{std::move(owner)});
     kept->add(node);
@@ -110,7 +111,7 @@ class node_source {
     tree->owner = kept;
     static_cast<void>(
         ferry::detail::build(*tree, node_source{node, memories, *kept}, memories[0].device, {api, where}));
-    if (memories.size() == 1)
+    if (is_alone && memories.size() == 1)
         for (std::size_t i = 0; i < tree->node_count; ++i)
             tree->nodes[i].arena = {memories[0].begin, memories[0].bytes};
     return ferry::detail::column_access::make(std::move(tree));

@@ -56,6 +56,8 @@ class new_share {
     /// What is copied; set by the caller.
     share_copies copied{};
 
+    /// Begins another tensor or column of the share. Those that may be written come first.
+    void begin(bool is_read_only) noexcept { is_read_only_ = is_read_only; }
     /// Whether the memory that was found last is shared read-only.
     [[nodiscard]] bool is_read_only() const noexcept { return is_read_only_; }
 
@@ -71,7 +73,10 @@ class new_share {
         bool const is_on_host = is_host_accessible(place);
         if (!is_on_host && (handles_ == nullptr || !handles_->exports(place))) fail_no_handles(place, name());
         if (how_.copy == copy_policy::always) return false;
-        if (after != known_.begin() && take(std::prev(after)->second, begin, bytes, place, out)) return true;
+        if (after != known_.begin() && take(std::prev(after)->second, begin, bytes, place, out)) {
+            is_read_only_ |= std::prev(after)->second.is_read_only;
+            return true;
+        }
         if (place.type == device_type::cpu) {
             known = find(range, refusal);
         } else if (is_on_host) {
@@ -116,9 +121,9 @@ class new_share {
         return {made.number, static_cast<std::uint64_t>(to - made.begin), bytes};
     }
     /// No memory, only a control page.
-    void add_none(ferry::device place) {
+    wire::slice add_none(ferry::device place) {
         auto& s = add_segment(0, 0);
-        static_cast<void>(add(s, {.type = place.type, .id = s.id}, nullptr, place));
+        return {add(s, {.type = place.type, .id = s.id}, nullptr, place).number, 0, 0};
     }
     [[nodiscard]] bool is_empty() const noexcept { return states_.empty(); }
     /// Exports no more than a slice of the only memory.
@@ -130,7 +135,7 @@ class new_share {
     }
 
     /// Permits attaches. Memory that is shared in place is kept by `owner`.
-    [[nodiscard]] std::shared_ptr<share_state> finish(std::variant<wire::tensor, wire::node> root,
+    [[nodiscard]] std::shared_ptr<share_state> finish(decltype(wire::descriptor::root) root,
                                                       std::shared_ptr<void const> const& owner) {
         auto& all = states_[0]->description;
         all.from = me_;
@@ -141,7 +146,7 @@ class new_share {
             for (auto const& m : s->memories) all.memories[m.number] = m.description;
             if (!is_all_copied) s->owner = owner;
         }
-        if (std::holds_alternative<wire::node>(all.root)) wire::check(all, where_);  // names may not be UTF-8
+        if (!std::holds_alternative<wire::tensor>(all.root)) wire::check(all, where_);  // names may not be UTF-8
         for (auto const& s : states_) {
             session_->add(s);
             if (s->is_frozen) freeze(*s, where_);
@@ -163,6 +168,7 @@ class new_share {
         std::byte* end;
         std::uint32_t number;
         ferry::device place;
+        bool is_read_only;
     };
 
     [[noreturn]] FERRY_COLD void fail_no_handles(ferry::device place, message text) const {
@@ -305,8 +311,10 @@ class new_share {
                    bytes == 0 ? nullptr : r.memory.data(), cpu);
     }
     known_memory const& add(share_state& s, wire::memory m, std::byte* begin, ferry::device place) {
-        known_memory const known{begin, begin + m.length, static_cast<std::uint32_t>(known_.size()), place};
+        known_memory const known{begin, begin + m.length, static_cast<std::uint32_t>(known_.size()), place,
+                                 is_read_only_};
         s.device = place;
+        s.is_read_only &= is_read_only_;
         m.name = s.name;
         s.memories.push_back({std::move(m), begin, known.number});
         return known_.emplace(begin, known)->second;

@@ -69,11 +69,11 @@ inline constexpr char const* gone = "its exporter has closed it, or is gone";
 /// The numbers of a descriptor's memories that have one name, and thus one control page.
 using memory_group = std::span<std::uint32_t const>;
 
-/// One call of `attach` or `attach_column`.
+/// One call of `attach`, `attach_column` or `attach_list`.
 struct attach_call {
     wire::descriptor const& from;
     attach_options const& how;
-    bool is_read_only;
+    bool is_read_only;  // the group that is opened next
     std::source_location where;
     std::shared_ptr<session_state> session = session_access::state(how.session);
     wire::origin me = session->me(where);

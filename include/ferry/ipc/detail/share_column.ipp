@@ -8,43 +8,67 @@
 #include <ferry/column/detail/used_bytes.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/ipc/detail/column_nodes.hpp>
-#include <ferry/ipc/detail/new_share.hpp>
+#include <ferry/ipc/detail/tensor_part.hpp>
 
 namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
-/// One share of a column.
-class column_sharing {
+/// One share of a column, or of columns and tensors. The results of `add` are complete after `finish`.
+class sharing {
    public:
-    column_sharing(column const& c, share_options const& how, handle_ref b, std::source_location where)
-        : column_{c},
-          how_{how},
-          b_{b},
-          where_{where},
-          share_{how, true, b, where},
-          is_missing_{how.copy == copy_policy::always} {}
+    sharing(share_options const& how, handle_ref b, std::source_location where)
+        : how_{how}, b_{b}, where_{where}, share_{how, true, b, where} {}
 
     /// When some bytes must be copied, the tree is described again, cut to the items of the view as far as that can be
     /// done without reading the buffers.
-    [[nodiscard]] std::shared_ptr<share_state> run() {
-        static_cast<void>(ferry::detail::check_stream_of(column_.view(), how_.ready_on, cpu, {share_api, where_}));
-        wire::node root;
-        ferry::detail::column_path const path{column_.name()};
-        if (!is_missing_) describe(column_.view(), path, root);
-        if (is_missing_) {
-            is_cut_ = true;
-            root = {};
-            describe(column_.view(), path, root);
-            copy_missing();
+    void add(column_view c, wire::node& out) {
+        static_cast<void>(ferry::detail::check_stream_of(c, how_.ready_on, cpu, {share_api, where_}));
+        columns_.push_back(c);
+        share_.begin(true);
+        ferry::detail::column_path const path{c.name()};
+        is_missing_ = how_.copy == copy_policy::always;
+        is_cut_ = false;
+        if (!is_missing_) describe(c, path, out);
+        if (!is_missing_) return;
+        is_cut_ = true;
+        out = {};
+        describe(c, path, out);
+    }
+    void add(tensor_view const& v, std::size_t number, wire::tensor& out) {
+        static_cast<void>(ferry::detail::check_stream(how_.ready_on, v.device(), {share_api, where_}));
+        share_.begin(v.is_read_only());
+        tensor_part part{v, out};
+        wire::slice at;
+        if (part.is_nowhere()) {
+            at = share_.add_none(v.device());
+        } else if (!part.locate(share_, [&] { return message{"item "} << std::uint64_t{number}; }, at)) {
+            missing_tensors_.push_back({std::move(part), &out, 0, v.is_read_only(), v.device()});
+            if (!v.is_empty()) share_.copied.buffers.emplace_back((inplace_text{} << "item " << number).c_str());
         }
-        if (share_.is_empty()) share_.add_none(to(column_.device()));
-        return share_.finish(std::move(root), column_.owner());
+        out.memory = at.memory;
+        out.byte_offset += static_cast<std::int64_t>(at.offset);
+    }
+    /// Whether what is added is on several devices; set before the first.
+    bool is_mixed = false;
+
+    [[nodiscard]] std::shared_ptr<share_state> finish(auto&& root, ferry::device place,
+                                                      std::shared_ptr<void const> const& owner) {
+        copy_missing();
+        if (share_.is_empty()) share_.add_none(to(place));
+        return share_.finish(std::move(root), owner);
     }
 
    private:
     struct missing_range : ferry::detail::copied_range {
         ferry::device place;
         wire::slice* slice;
+    };
+    struct missing_tensor {
+        tensor_part part;
+        wire::tensor* out;
+        std::size_t at;
+        bool is_read_only;
+        ferry::device from;
     };
 
     /// Where memory of a device is copied to.
@@ -54,7 +78,7 @@ class column_sharing {
     /// The stream of copies on a device. A handle is a stream of one device: for a column on several, the host waits.
     [[nodiscard]] stream_token copies_on(ferry::device place) {
         auto const on = how_.ready_on;
-        if (!column_.view().is_mixed() || on.is_default() || !on.names_stream()) return on.on_device(place);
+        if (!is_mixed || on.is_default() || !on.names_stream()) return on.on_device(place);
         if (!std::exchange(has_waited_, true)) wait(on);
         return {};
     }
@@ -111,23 +135,33 @@ class column_sharing {
         share_.copied.buffers.emplace_back((inplace_text{} << path << ": " << ferry::name(kind)).c_str());
     }
 
-    /// Copies each byte once, into one allocation for each device. Finished on return.
+    /// Copies each byte of columns once, into one allocation for each device; on the host, tensors that may be written
+    /// are in another one. Finished on return.
     void copy_missing() {
-        for (auto begin = missing_.begin(); begin != missing_.end();) {
-            auto const place = to(begin->place);
-            auto const end = std::partition(begin, missing_.end(),
-                                            [&](missing_range const& m) { return is_same_device(to(m.place), place); });
-            copy({begin, end}, place);
-            begin = end;
+        std::span<missing_range> ranges{missing_};
+        std::span<missing_tensor> tensors{missing_tensors_};
+        while (!ranges.empty() || !tensors.empty()) {
+            auto const place = ranges.empty() ? tensors[0].part.place() : to(ranges[0].place);
+            bool const is_writable = ranges.empty() && !tensors[0].is_read_only;
+            bool const is_on_host = place.type == device_type::cpu;
+            auto const rest = std::partition(ranges.begin(), ranges.end(), [&](missing_range const& m) {
+                return !is_writable && is_same_device(to(m.place), place);
+            });
+            auto const others = std::partition(tensors.begin(), tensors.end(), [&](missing_tensor const& m) {
+                return (!is_on_host || m.is_read_only != is_writable) && is_same_device(m.part.place(), place);
+            });
+            share_.begin(std::all_of(tensors.begin(), others, [](auto& m) { return m.is_read_only; }));
+            copy({ranges.begin(), rest}, {tensors.begin(), others}, place);
+            ranges = {rest, ranges.end()}, tensors = {others, tensors.end()};
         }
     }
-    void copy(std::span<missing_range> missing, ferry::device place) {
+    void copy(std::span<missing_range> missing, std::span<missing_tensor> tensors, ferry::device place) {
         std::vector<ferry::detail::copied_range> runs;
         bool const is_on_host = place.type == device_type::cpu;
         // Of a device, the padding between buffers is copied with them. Items that are not used stay out.
-        bool const is_joined = !is_on_host && column_.view().is_whole();
-        auto const arena = is_joined ? column_.view().node().arena : std::span<std::byte const>{};
-        auto const total = static_cast<std::size_t>(ferry::detail::lay_out(missing, runs, arena, 64));
+        bool const is_joined = !is_on_host && columns_.size() == 1 && columns_[0].is_whole();
+        auto const arena = is_joined ? columns_[0].node().arena : std::span<std::byte const>{};
+        auto total = static_cast<std::size_t>(ferry::detail::lay_out(missing, runs, arena, 64));
         for (std::byte const* end = nullptr; auto const& m : missing) {  // in address order; without gaps
             auto const* const its_end = m.begin + m.bytes;
             if (!std::less<>{}(end, its_end)) continue;
@@ -137,9 +171,19 @@ class column_sharing {
         auto const on = is_on_host ? stream_token{} : copies_on(place);
         if (is_on_host &&
             std::any_of(missing.begin(), missing.end(), [](auto& m) { return m.place.type != device_type::cpu; })) {
-            static_cast<void>(ferry::detail::wait_for_devices(column_.view(), b_, how_.ready_on, {share_api, where_}));
+            for (auto const& c : columns_)
+                static_cast<void>(ferry::detail::wait_for_devices(c, b_, how_.ready_on, {share_api, where_}));
+        }
+        for (auto& t : tensors) {
+            t.at = (total + 63) / 64 * 64;
+            auto const bytes = t.part.lay_out();
+            total = t.at + bytes;
+            share_.copied.bytes += bytes;
         }
         auto const made = share_.add_copy(total, place, on, [&](std::byte* to) {
+            for (auto const& t : tensors)
+                t.part.copy(to + t.at, b_, t.from.type == device_type::cpu ? stream_token{} : copies_on(t.from),
+                            where_);
             if (is_on_host) {
                 for (auto const& r : runs) std::memcpy(to + r.at, r.begin, static_cast<std::size_t>(r.bytes));
                 return;
@@ -155,27 +199,67 @@ class column_sharing {
         for (auto const& m : missing)
             *m.slice = {made.memory, made.offset + static_cast<std::uint64_t>(m.at),
                         static_cast<std::uint64_t>(m.bytes)};
+        for (auto const& t : tensors) {
+            t.out->memory = made.memory;
+            t.out->byte_offset = static_cast<std::int64_t>(made.offset + t.at);
+        }
     }
 
-    column const& column_;
     share_options const& how_;
     handle_ref b_;
     std::source_location where_;
     new_share share_;
+    std::vector<column_view> columns_{};
     std::vector<missing_range> missing_{};
-    bool is_missing_, is_cut_ = false, has_waited_ = false;
+    std::vector<missing_tensor> missing_tensors_{};
+    bool is_missing_ = false, is_cut_ = false, has_waited_ = false;  // the first two: of the column that is described
 };
 
 FERRY_INLINE shared share_column(column const& c, share_options const& options, handle_ref b,
                                  std::source_location where) {
-    return share_access::wrap(column_sharing{c, options, b, where}.run());
+    sharing made{options, b, where};
+    made.is_mixed = c.view().is_mixed();
+    wire::node root;
+    made.add(c.view(), root);
+    return share_access::wrap(made.finish(std::move(root), c.device(), c.owner()));
 }
 
 }  // namespace detail
 
+FERRY_INLINE shared share(std::vector<item>&& items, share_options const& options, handle_ref b,
+                          std::source_location where) {
+    auto const owner = std::make_shared<std::vector<item>>();
+    detail::sharing made{options, b, where};
+    wire::list root(items.size());
+    std::vector<tensor_view> views(items.size());  // of the tensors
+    std::optional<device> first;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        auto const* const t = std::get_if<managed_tensor>(&items[i]);
+        auto const* const c = std::get_if<column>(&items[i]);
+        if (t != nullptr && !*t)
+            detail::fail(errc::consumed, detail::share_api, where, "item ", i,
+                         " is an empty managed_tensor, because it was moved from or released: pass one that has data");
+        if (t != nullptr) views[i] = options.freeze ? t->view().as_read_only() : t->view();
+        auto const place = t != nullptr ? t->device() : c->device();
+        made.is_mixed |= !is_same_device(first.value_or(place), place) || (c != nullptr && c->view().is_mixed());
+        first = first.value_or(place);
+    }
+    for (bool const is_read_only : {false, true})  // memory that several items are in is shared as the first needs it
+        for (std::size_t i = 0; i < items.size(); ++i) {
+            auto const* const c = std::get_if<column>(&items[i]);
+            if ((c != nullptr || views[i].is_read_only()) != is_read_only) continue;
+            if (c != nullptr) made.add(c->view(), root[i].emplace<wire::node>());
+            else made.add(views[i], i, root[i].emplace<wire::tensor>());
+        }
+    auto state = made.finish(std::move(root), first.value_or(cpu), owner);
+    *owner = std::move(items);
+    return detail::share_access::wrap(std::move(state));
+}
+
 FERRY_INLINE ferry::column shared::column(std::source_location where) const {
     constexpr auto api = "ferry::ipc::shared::column";
-    if (!holds_column()) detail::fail(errc::argument, api, where, "a tensor is shared here, or nothing: call tensor()");
+    if (!holds_column())
+        detail::fail(errc::argument, api, where, "no column is shared here: call tensor(), or attach the descriptor");
     std::vector<detail::memory_range> ranges(state_->description.memories.size());
     for_each_part([&](auto const& part) {
         for (auto const& [m, begin, number] : part.memories)

@@ -86,7 +86,8 @@ class reader {
     reader(std::span<std::byte const> all, caller const& by, std::size_t at = 0) noexcept
         : bytes_{all}, by_{by}, at_{at} {}
 
-    [[nodiscard]] bool is_empty() const noexcept { return at_ == bytes_.size(); }
+    [[nodiscard]] bool is_empty() const noexcept { return left() == 0; }
+    [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
 
     void operator()(char const* name, auto&& value) { what_ = name, take(value); }
 
@@ -133,7 +134,6 @@ class reader {
     }
 
    private:
-    [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
     /// Reads a number of items of at least `size` bytes, which the remaining bytes limit: it is safe to allocate them.
     [[nodiscard]] std::size_t take_count(std::size_t size) {
         std::uint32_t count = 0;
@@ -157,8 +157,9 @@ class reader {
     char const* what_ = "a field";
 };
 
-/// The tag of a record. A tensor or column is the root; a node consists of the records fields, child and dictionary.
-enum class tag : std::uint16_t { origin = 1, memory, tensor, column, fields, child, dictionary };
+/// The tag of a record. The root is a tensor, a column, or a list of their records; a node consists of the records
+/// fields, child and dictionary.
+enum class tag : std::uint16_t { origin = 1, memory, tensor, column, fields, child, dictionary, list };
 
 inline constexpr std::uint32_t magic = 0x4459'5246;  // "FRYD"
 inline constexpr std::size_t header_size = 8, checksum_size = 4;
@@ -169,6 +170,15 @@ inline void put(writer& out, node const& n, tag as) {
         for (auto const& child : n.children) put(out, child, tag::child);
         for (auto const& dictionary : n.dictionary) put(out, dictionary, tag::dictionary);
     });
+}
+
+inline void put_root(writer& out, auto const& root) {
+    if (auto const* t = std::get_if<tensor>(&root)) return out.put_record(tag::tensor, *t);
+    if (auto const* n = std::get_if<node>(&root)) return put(out, *n, tag::column);
+    if constexpr (std::variant_size_v<std::remove_cvref_t<decltype(root)>> > 2)
+        out.put_record(tag::list, [&](auto&) {
+            for (auto const& item : std::get<list>(root)) put_root(out, item);
+        });
 }
 
 [[nodiscard]] inline node take_node(reader in, int depth) {
@@ -191,6 +201,26 @@ inline void put(writer& out, node const& n, tag as) {
     return n;
 }
 
+/// Reads a tensor or a column. Returns false for other records, of a later minor version.
+[[nodiscard]] inline bool take_item(tag what, reader& payload, auto& out) {
+    if (what == tag::tensor) payload.take(out.template emplace<tensor>());
+    else if (what == tag::column) out = take_node(payload, 1);
+    else return false;
+    return true;
+}
+
+[[nodiscard]] inline list take_list(reader in) {
+    constexpr std::size_t least_size = 38;  // of an item: the record of a tensor of rank 0
+    list all;
+    all.reserve(in.left() / least_size);  // memory linear in the number of bytes
+    while (!in.is_empty()) {
+        auto [what, payload] = in.take_record();
+        list::value_type item;
+        if (take_item(tag{what}, payload, item)) all.push_back(std::move(item));
+    }
+    return all;
+}
+
 [[nodiscard]] inline descriptor take_records(reader in, descriptor d) {
     bool has_origin = false, has_root = false;
     while (!in.is_empty()) {
@@ -203,15 +233,15 @@ inline void put(writer& out, node const& n, tag as) {
             case tag::memory: payload.take(d.memories.emplace_back()); break;
             case tag::tensor:
             case tag::column:
-                if (std::exchange(has_root, true)) payload.refuse(": a second tensor or column");
-                if (tag{what} == tag::tensor) payload.take(d.root.emplace<tensor>());
-                else d.root = take_node(payload, 1);
+            case tag::list:
+                if (std::exchange(has_root, true)) payload.refuse(": a second tensor, column or list");
+                if (!take_item(tag{what}, payload, d.root)) d.root = take_list(payload);
                 break;
             default: break;  // of a later minor version
         }
     }
     if (!has_origin || !has_root)
-        in.refuse(": the descriptor has no record of ", has_origin ? "a tensor or column" : "the origin");
+        in.refuse(": the descriptor has no record of ", has_origin ? "a tensor, column or list" : "the origin");
     return d;
 }
 
@@ -221,8 +251,7 @@ inline void put(writer& out, node const& n, tag as) {
     out.put(magic), out.put(major_version), out.put(minor_version);
     out.put_record(tag::origin, d.from);
     for (auto const& m : d.memories) out.put_record(tag::memory, m);
-    if (auto const* t = std::get_if<tensor>(&d.root)) out.put_record(tag::tensor, *t);
-    if (auto const* n = std::get_if<node>(&d.root)) put(out, *n, tag::column);
+    put_root(out, d.root);
     out.put(crc32c(out.written()));
     return std::move(out).release();
 }

@@ -128,6 +128,17 @@ FERRY_INLINE bool check_node(node const& n, std::vector<memory> const& memories,
     return n.dictionary.empty() || check_node(n.dictionary[0], memories, depth + 1, here / "dictionary", by);
 }
 
+[[nodiscard]] inline bool check_root(auto const& root, std::vector<memory> const& memories, place const& here,
+                                     caller const& by) {
+    auto const at = here / root_name(root);
+    if (auto const* t = std::get_if<tensor>(&root)) return check_tensor(*t, memories, at, by);
+    if (auto const* n = std::get_if<node>(&root)) return check_node(*n, memories, 1, at, by);
+    if constexpr (std::variant_size_v<std::remove_cvref_t<decltype(root)>> > 2)
+        for (std::size_t i = 0; auto const& item : std::get<list>(root))
+            if (!check_root(item, memories, at / i++, by)) return false;
+    return true;
+}
+
 FERRY_INLINE bool check(descriptor const& d, caller const& by) {
     place const top;
     if (d.major != major_version)
@@ -140,9 +151,7 @@ FERRY_INLINE bool check(descriptor const& d, caller const& by) {
         return by.refuse(memories, " has ", d.memories.size(), " entries, expected at most 2^32 - 2");
     for (std::size_t i = 0; i < d.memories.size(); ++i)
         if (!check_memory(d.memories[i], memories / i, by)) return false;
-    if (auto const* t = std::get_if<tensor>(&d.root)) return check_tensor(*t, d.memories, top / "tensor", by);
-    auto const* const n = std::get_if<node>(&d.root);
-    return n == nullptr || check_node(*n, d.memories, 1, top / "column", by);
+    return check_root(d.root, d.memories, top, by);
 }
 
 }  // namespace detail

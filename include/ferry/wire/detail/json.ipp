@@ -64,6 +64,10 @@ template <class T>
         return json_string(to_text(value));
     } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
         return json_string(to_hex(value));
+    } else if constexpr (requires { value.index(); }) {
+        json_object out;
+        std::visit([&](auto const& one) { out(root_name(value), one); }, value);
+        return out.text();
     } else if constexpr (std::convertible_to<T const&, std::string_view>) {
         return json_string(value);
     } else if constexpr (requires { value.size(); }) {
@@ -94,8 +98,7 @@ void json_object::operator()(char const* key, auto const& value) { members[key] 
     out("format", std::string_view{"ferry-descriptor"});
     out("version", [](auto& v) { v("major", major_version), v("minor", minor_version); });
     out("from", d.from), out("memories", d.memories);
-    if (auto const* t = std::get_if<tensor>(&d.root)) out("tensor", *t);
-    if (auto const* n = std::get_if<node>(&d.root)) out("column", *n);
+    std::visit([&](auto const& root) { out(root_name(d.root), root); }, d.root);
     auto const text = out.text();  // without the checksum, which covers it
     out("checksum", crc32c(std::as_bytes(std::span{text})));
     return out.text();

@@ -22,6 +22,12 @@ struct place {
     return {&parent, nullptr, index};
 }
 
+/// Returns the name of a root, or of an item of a list, in JSON.
+[[nodiscard]] constexpr char const* root_name(auto const& root) noexcept {
+    constexpr char const* names[] = {"tensor", "column", "list"};
+    return names[root.index()];
+}
+
 /// Appends a pointer that `below` more steps follow, and returns its number of steps. Omits the end of long keys and
 /// the middle of deep pointers, so that the rest of the message fits.
 constexpr int append(inplace_text& out, place const& p, int below) noexcept {
