@@ -66,13 +66,38 @@ def test_shared_has_descriptor_json_tensor_copied_close_and_is_a_context_manager
 
 
 def test_an_argument_that_is_not_a_tensor_is_a_type_error():
-    """`mt.ipc_share(x) -> Shared` for a Tensor or a Column"""
-    for x in (None, 1, [1, 2], b"123"):
+    """`mt.ipc_share(x) -> Shared` for a Tensor, a Column or a list of them"""
+    for x in (None, 1, [1, 2], [mt.arange(3), 1], b"123"):
         with pytest.raises(TypeError):
             mt.ipc_share(x)
     for x in (None, 1, [1, 2]):
         with pytest.raises(TypeError):
             mt.ipc_attach(x)
+
+
+def test_a_list_is_one_descriptor_and_one_mapping():
+    """200 tensors of mixed dtypes: one segment; `shared.tensor` and what is attached are lists"""
+    dtypes = ["float32", "uint8", "int64", "float64"]
+    weights = [mt.arange(i % 90 + 1, dtypes[i % 4]) for i in range(200)]
+    with mt.ipc_share(weights) as s:
+        assert s.copied and len(s.tensor) == 200 and len(segments()) == 1
+        reader = Process("""
+all = mt.ipc_attach(read())
+print([t.tolist() == list(range(i % 90 + 1)) for i, t in enumerate(all)] == [True] * 200, {t.dtype for t in all}.__len__(), flush=True)
+all[3].fill(5)
+print(1, flush=True)
+sys.stdin.readline()
+""")
+        reader.tell(s.descriptor.hex())
+        assert reader.hear() == "True 4"
+        assert reader.hear() == "1"
+        assert s.tensor[3].tolist() == [5] * 4 and s.tensor[4].tolist() == list(range(5))
+        reader.tell()
+        reader.end()
+        again = mt.ipc_share(s.tensor[10:20])
+        assert not again.copied and [t.tolist() for t in mt.ipc_attach(again.descriptor)] == [t.tolist() for t in s.tensor[10:20]]
+    with mt.ipc_share(()) as none:
+        assert mt.ipc_attach(none.descriptor) == none.tensor == []
 
 
 def test_the_tensor_is_x_itself_or_a_copy_of_x():

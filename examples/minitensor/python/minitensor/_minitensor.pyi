@@ -168,7 +168,7 @@ def arange(n: int, dtype: str = "int64", device: _Device = "cpu") -> Tensor:
     """A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1."""
 
 class Shared:
-    """A Tensor or Column that other processes can attach. Created by ipc_share; closed when it is deleted."""
+    """A Tensor, a Column or a list of them that other processes can attach. Created by ipc_share; closed when it is deleted."""
 
     @property
     def descriptor(self) -> bytes:
@@ -176,7 +176,7 @@ class Shared:
     def json(self) -> str:
         """The descriptor as JSON in a str, for readers without minitensor."""
     @property
-    def tensor(self) -> Tensor | Column:
+    def tensor(self) -> Tensor | Column | list[Tensor | Column]:
         """The shared memory in this process: the memory of the argument, or its copy."""
     @property
     def copied(self) -> bool:
@@ -186,14 +186,14 @@ class Shared:
     def __enter__(self) -> Shared: ...
     def __exit__(self, *args: object) -> None: ...
 
-def ipc_share(x: Tensor | Column) -> Shared:
-    """Share a Tensor or Column with other processes of this user, until the result is closed or deleted.
+def ipc_share(x: Tensor | Column | Sequence[Tensor | Column]) -> Shared:
+    """Share a Tensor, a Column or a list of them with other processes of this user, until the result is closed or deleted.
 
     Host memory that is not shared yet is copied once.
     """
 
-def ipc_attach(source: bytes | bytearray | memoryview, device: _Device | None = None) -> Tensor | Column:
-    """Attach the Tensor or Column that another process shares, without a copy, by its descriptor in bytes or JSON.
+def ipc_attach(source: bytes | bytearray | memoryview, device: _Device | None = None) -> Any:
+    """Attach the Tensor, Column or list that another process shares, without a copy, by its descriptor in bytes or JSON.
 
     ValueError for an invalid descriptor or an unknown device, OSError if the exporter has closed the share or has exited.
     """

@@ -80,11 +80,48 @@ class shared {
     nb::object tensor_;  // the shared memory in this process
 };
 
+/// Returns a Python list of what a list has; null: an error is set.
+nb::object list_of(std::vector<ferry::ipc::item>&& items, ferry::stream_token on) {
+    auto all = nb::list();
+    for (auto& one : items) {
+        auto* const c = std::get_if<ferry::column>(&one);
+        auto* const made = c != nullptr ? new_object(std::move(*c)) : new_object(adapter::adopt(std::get<ferry::managed_tensor>(std::move(one)), on));
+        if (made == nullptr) throw nb::python_error{};
+        all.append(nb::steal(made));
+    }
+    return std::move(all);
+}
+
+shared share_list(nb::object x, bool freeze) {
+    std::vector<ferry::ipc::item> items;
+    ferry::ipc::share_options options{.freeze = freeze};
+    bool is_frozen = freeze;
+    for (nb::handle const one : x) {
+        auto const* const t = tensor_in(one);
+        auto const* const c = column_in(one);
+        if (t == nullptr && c == nullptr) throw nb::type_error("ipc_share: expected a list of Tensors and Columns");
+        is_frozen |= c != nullptr ? is_sealed(*c) : is_sealed(*t);
+        if (c != nullptr) items.emplace_back(*c);
+        else items.emplace_back(ferry::to_dlpack(*t, {}, back_end()));  // in order after its stream on the default stream
+        if (t != nullptr && adapter::view(*t).device().type == ferry::device_type::cuda)
+            options.ready_on = ferry::stream_token::cuda_legacy_default();
+    }
+    options.session = &session(is_frozen);
+    auto made = [&] {
+        ferry::python::without_gil const unlocked;
+        return ferry::ipc::share(std::move(items), options, back_end());
+    }();
+    x = made.copied() ? list_of(ferry::ipc::attach_list(made.descriptor(), {.session = options.session}, back_end()), ferry::already_ready)
+                      : nb::object(nb::list(x));
+    return {std::move(x), std::move(made)};
+}
+
 shared ipc_share(nb::object x, bool freeze) {
+    if (nb::isinstance<nb::list>(x) || nb::isinstance<nb::tuple>(x)) return share_list(std::move(x), freeze);
     auto const* const t = tensor_in(x);
     auto const* const c = column_in(x);
     if (t == nullptr && c == nullptr)
-        throw nb::type_error("ipc_share: expected a Tensor or a Column: create one with mt.asarray, mt.from_dlpack or mt.Column.from_arrow");
+        throw nb::type_error("ipc_share: expected a Tensor, a Column or a list of them: create one with mt.asarray, mt.from_dlpack or mt.Column.from_arrow");
     auto made = [&] {
         ferry::python::without_gil const unlocked;
         bool const is_frozen = freeze || (c != nullptr ? is_sealed(*c) : is_sealed(*t));
@@ -142,9 +179,14 @@ nb::object ipc_attach(nb::handle source, nb::handle device, std::vector<int> con
     bool const is_frozen = !d.memories.empty() && d.memories[0].name.starts_with("/ferry-memfd-");  // an anonymous segment
     ferry::ipc::attach_options options{.session = &session(is_frozen), .device = place(d, device), .files = files};
     bool const is_column = std::holds_alternative<ferry::wire::node>(d.root);
+    auto const* const list = std::get_if<ferry::wire::list>(&d.root);
 #ifdef MINITENSOR_HAS_CUDA
     // The data of a Column must be ready on every stream, so no stream is passed, and the host waits.
-    if (!is_column && !d.memories.empty() && d.memories[0].kind != ferry::wire::memory_kind::none && d.memories[0].type == ferry::device_type::cuda) {
+    auto const is_tensor = [](auto const& one) { return std::holds_alternative<ferry::wire::tensor>(one); };
+    if (list != nullptr) {
+        bool const has_device = std::ranges::any_of(d.memories, [](auto& m) { return m.type == ferry::device_type::cuda; });
+        if (has_device && std::ranges::all_of(*list, is_tensor)) options.stream = ferry::stream_token::cuda_legacy_default();
+    } else if (!is_column && !d.memories.empty() && d.memories[0].kind != ferry::wire::memory_kind::none && d.memories[0].type == ferry::device_type::cuda) {
         ferry::device const on = options.device ? *options.device : ferry::device{ferry::device_type::cuda, ferry::cuda::device_with(d.memories[0].device)};
         options.stream = adapter::current_stream(on);
     }
@@ -153,6 +195,7 @@ nb::object ipc_attach(nb::handle source, nb::handle device, std::vector<int> con
         ferry::python::without_gil const others_run;
         return attach();
     };
+    if (list != nullptr) return list_of(unlocked([&] { return ferry::ipc::attach_list(d, options, back_end()); }), options.stream);
     auto const made = is_column
                           ? new_object(unlocked([&] { return ferry::ipc::attach_column(d, options, back_end()); }))
                           : new_object(unlocked([&] { return adapter::adopt(ferry::ipc::attach(d, options, back_end()), options.stream); }));
@@ -168,7 +211,7 @@ bool is_sealed(ferry::column const& c) { return session(true).sealed(c); }
 
 void define_ipc(nb::module_& m) {
     nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(),
-                       "A Tensor or Column that other processes can attach. Created by ipc_share; closed when it is deleted.")
+                       "A Tensor, a Column or a list of them that other processes can attach. Created by ipc_share; closed when it is deleted.")
         .def_prop_ro("descriptor", &shared::descriptor, "The descriptor for ipc_attach, as bytes.")
         .def("json", &shared::json, "The descriptor as JSON in a str, for readers without minitensor.")
         .def_prop_ro("tensor", &shared::tensor,
@@ -181,10 +224,10 @@ void define_ipc(nb::module_& m) {
         .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
         .def("__exit__", [](shared& self, nb::args) { self.close(); });
     m.def("ipc_share", &ipc_share, "x"_a, "freeze"_a = false,
-          "Share a Tensor or Column with other processes of this user, until the result is closed or deleted. Host memory that is not "
+          "Share a Tensor, a Column or a list of them with other processes of this user, until the result is closed or deleted. Host memory that is not "
           "shared yet is copied once. With `freeze`, no process can write the shared memory, and importers need `files` as well.");
     m.def("ipc_attach", &ipc_attach, "source"_a, "device"_a.none() = nb::none(), "files"_a = std::vector<int>{},
-          "Attach the Tensor or Column that another process shares, without a copy, by its descriptor. `files`: file "
+          "Attach the Tensor, Column or list that another process shares, without a copy, by its descriptor. `files`: file "
           "descriptors received with it (Shared.files).\n\n"
           "ValueError for an invalid descriptor or an unknown device, OSError if the exporter has closed the share or has exited.");
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { session(false).close_all(), session(true).close_all(); }));
