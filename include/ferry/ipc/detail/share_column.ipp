@@ -42,11 +42,11 @@ class sharing {
         if (part.is_nowhere()) {
             at = share_.add_none(v.device());
         } else if (!part.locate(share_, [&] { return message{"item "} << std::uint64_t{number}; }, at)) {
-            missing_tensors_.push_back({std::move(part), &out, 0, v.is_read_only(), v.device()});
+            missing_tensors_.push_back({std::move(part)});
             if (!v.is_empty()) share_.copied.buffers.emplace_back((inplace_text{} << "item " << number).c_str());
+            return;
         }
-        out.memory = at.memory;
-        out.byte_offset += static_cast<std::int64_t>(at.offset);
+        part.set_place(at.memory, at.offset);
     }
     /// Whether what is added is on several devices; set before the first.
     bool is_mixed = false;
@@ -54,7 +54,7 @@ class sharing {
     [[nodiscard]] std::shared_ptr<share_state> finish(auto&& root, ferry::device place,
                                                       std::shared_ptr<void const> const& owner) {
         copy_missing();
-        if (share_.is_empty()) share_.add_none(to(place));
+        if (share_.is_empty()) share_.add_none(copied_to(place));
         return share_.finish(std::move(root), owner);
     }
 
@@ -65,14 +65,11 @@ class sharing {
     };
     struct missing_tensor {
         tensor_part part;
-        wire::tensor* out;
-        std::size_t at;
-        bool is_read_only;
-        ferry::device from;
+        std::size_t at = 0;
+
+        [[nodiscard]] bool is_read_only() const noexcept { return part.view().is_read_only(); }
     };
 
-    /// Where memory of a device is copied to.
-    [[nodiscard]] static ferry::device to(ferry::device from) noexcept { return is_host_accessible(from) ? cpu : from; }
     /// Whether the tree is described in vain.
     [[nodiscard]] bool is_over() const noexcept { return is_missing_ && !is_cut_; }
     /// The stream of copies on a device. A handle is a stream of one device: for a column on several, the host waits.
@@ -141,16 +138,16 @@ class sharing {
         std::span<missing_range> ranges{missing_};
         std::span<missing_tensor> tensors{missing_tensors_};
         while (!ranges.empty() || !tensors.empty()) {
-            auto const place = ranges.empty() ? tensors[0].part.place() : to(ranges[0].place);
-            bool const is_writable = ranges.empty() && !tensors[0].is_read_only;
+            auto const place = ranges.empty() ? tensors[0].part.place() : copied_to(ranges[0].place);
+            bool const is_writable = ranges.empty() && !tensors[0].is_read_only();
             bool const is_on_host = place.type == device_type::cpu;
             auto const rest = std::partition(ranges.begin(), ranges.end(), [&](missing_range const& m) {
-                return !is_writable && is_same_device(to(m.place), place);
+                return !is_writable && is_same_device(copied_to(m.place), place);
             });
             auto const others = std::partition(tensors.begin(), tensors.end(), [&](missing_tensor const& m) {
-                return (!is_on_host || m.is_read_only != is_writable) && is_same_device(m.part.place(), place);
+                return (!is_on_host || m.is_read_only() != is_writable) && is_same_device(m.part.place(), place);
             });
-            share_.begin(std::all_of(tensors.begin(), others, [](auto& m) { return m.is_read_only; }));
+            share_.begin(std::all_of(tensors.begin(), others, [](auto& m) { return m.is_read_only(); }));
             copy({ranges.begin(), rest}, {tensors.begin(), others}, place);
             ranges = {rest, ranges.end()}, tensors = {others, tensors.end()};
         }
@@ -181,9 +178,10 @@ class sharing {
             share_.copied.bytes += bytes;
         }
         auto const made = share_.add_copy(total, place, on, [&](std::byte* to) {
-            for (auto const& t : tensors)
-                t.part.copy(to + t.at, b_, t.from.type == device_type::cpu ? stream_token{} : copies_on(t.from),
-                            where_);
+            for (auto const& t : tensors) {
+                auto const from = t.part.view().device();
+                t.part.copy(to + t.at, b_, from.type == device_type::cpu ? stream_token{} : copies_on(from), where_);
+            }
             if (is_on_host) {
                 for (auto const& r : runs) std::memcpy(to + r.at, r.begin, static_cast<std::size_t>(r.bytes));
                 return;
@@ -199,10 +197,7 @@ class sharing {
         for (auto const& m : missing)
             *m.slice = {made.memory, made.offset + static_cast<std::uint64_t>(m.at),
                         static_cast<std::uint64_t>(m.bytes)};
-        for (auto const& t : tensors) {
-            t.out->memory = made.memory;
-            t.out->byte_offset = static_cast<std::int64_t>(made.offset + t.at);
-        }
+        for (auto& t : tensors) t.part.set_place(made.memory, made.offset + t.at);
     }
 
     share_options const& how_;

@@ -7,6 +7,11 @@
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
+/// Where a copy of memory of a device is.
+[[nodiscard]] inline ferry::device copied_to(ferry::device from) noexcept {
+    return is_host_accessible(from) ? cpu : from;
+}
+
 /// Describes a tensor for other processes, and finds or copies its elements.
 class tensor_part {
    public:
@@ -19,12 +24,10 @@ class tensor_part {
             out.strides.push_back(v.stride(i));
         }
     }
+    [[nodiscard]] tensor_view const& view() const noexcept { return from_; }
+    [[nodiscard]] ferry::device place() const noexcept { return copied_to(from_.device()); }
     /// Whether it is empty, off the host.
     [[nodiscard]] bool is_nowhere() const noexcept { return from_.is_empty() && place().type != device_type::cpu; }
-    /// Where a copy is.
-    [[nodiscard]] ferry::device place() const noexcept {
-        return is_host_accessible(from_.device()) ? cpu : from_.device();
-    }
 
     /// As `new_share::locate`. Sets the offset of the first element in `at`.
     template <class Name>
@@ -50,6 +53,11 @@ class tensor_part {
             step = ferry::detail::compact_step(step, unique_[i]);
         }
         return static_cast<std::size_t>(compact(nullptr).nbytes());
+    }
+    /// Sets the memory of the elements, and adds the offset in it of what `locate` found or `lay_out` described.
+    void set_place(std::uint32_t memory, std::uint64_t offset) noexcept {
+        out_->memory = memory;
+        out_->byte_offset += static_cast<std::int64_t>(offset);
     }
     /// Copies the elements to memory of `place()`.
     void copy(void* to, handle_ref b, stream_token on, std::source_location where) const {
