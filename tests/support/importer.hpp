@@ -57,6 +57,9 @@ class importer {
         if (pipe(down_) != 0 || pipe(up_) != 0) std::abort();
         pid_ = fork();
         REQUIRE(pid_ >= 0);
+        // The other process alone has its ends, so that its end is one of file for a line that waits for it.
+        close(std::exchange(pid_ != 0 ? down_[0] : down_[1], -1));
+        close(std::exchange(pid_ != 0 ? up_[1] : up_[0], -1));
         if (pid_ != 0) return;
         alarm(static_cast<unsigned>(patience.count()));
         int status = 99;
@@ -68,7 +71,7 @@ class importer {
     }
     ~importer() {
         if (pid_ > 0) kill(), finish();
-        for (int const f : {down_[0], down_[1], up_[0], up_[1]}) close(f);
+        close(down_[1]), close(up_[0]);
     }
     [[nodiscard]] line talk() const { return {up_[0], down_[1]}; }
     void kill() const { ::kill(pid_, SIGKILL); }
