@@ -30,11 +30,7 @@ inline std::vector<std::string> every_format() {
     return all;
 }
 
-inline column numbers() {
-    auto owner = std::make_shared<std::vector<std::int32_t>>(std::vector<std::int32_t>{1, 2, 3, 4});
-    ferry::column_buffer const buffers[] = {{}, {owner->data(), 16}};
-    return ferry::make_column({.format = "i", .length = 4, .buffers = buffers}, owner);
-}
+inline column numbers() { return support::int32s({1, 2, 3, 4}); }
 inline std::vector<std::string> const number_texts{"01000000", "02000000", "03000000", "04000000"};
 
 TEST_CASE_TEMPLATE("a column is copied to a device by one copy, and back by one copy", World, WORLDS) {

@@ -13,6 +13,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace support {
@@ -329,5 +330,15 @@ class column_maker {
     std::mt19937_64 random_;
     std::shared_ptr<store> store_;
 };
+
+/// A column of these values, which it owns, with the names and metadata of `parts`.
+[[nodiscard]] inline ferry::column int32s(std::vector<std::int32_t> values, ferry::column_parts parts = {.format = "i"},
+                                          ferry::device on = ferry::cpu) {
+    auto const owner = std::make_shared<std::vector<std::int32_t>>(std::move(values));
+    parts.length = static_cast<std::int64_t>(owner->size());
+    ferry::column_buffer const buffers[] = {{}, {owner->data(), 4 * parts.length}};
+    parts.buffers = buffers;
+    return ferry::make_column(parts, owner, on);
+}
 
 }  // namespace support

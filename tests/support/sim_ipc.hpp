@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ferry/ipc/handles.hpp>
+#include <ferry/space/copy.hpp>
+#include <ferry/tensor/make_managed.hpp>
 #include <support/patience.hpp>
 #include <support/sim_space.hpp>
 
@@ -264,5 +266,28 @@ class sim_shareable {
 };
 
 static_assert(ferry::ipc::handle_back_end<sim_shareable>);
+
+/// Floats on a simulated device, written late on `on`.
+[[nodiscard]] inline ferry::managed_tensor written(sim_system& sim, ferry::stream_token on,
+                                                   std::vector<float> const& values,
+                                                   ferry::device where = ferry::device_type::cuda) {
+    auto memory = sim.make_memory(where, 4096);
+    if (!values.empty()) sim.write(on, memory.block(), values.data(), values.size() * sizeof(float));
+    struct owner {
+        sim_memory memory;
+        std::int64_t shape[1];
+    };
+    return ferry::make_managed(owner{std::move(memory), {static_cast<std::int64_t>(values.size())}}, [where](owner& o) {
+        return ferry::tensor_view{o.memory.data(), ferry::dtype_of<float>, {o.shape}, {}, where};
+    });
+}
+/// The values in device memory, read on a stream.
+[[nodiscard]] inline std::vector<float> read_on(sim_shareable& b, ferry::managed_tensor const& t,
+                                                ferry::stream_token on) {
+    std::vector<float> values(static_cast<std::size_t>(t.view().size()));
+    std::int64_t const shape[] = {t.view().size()};
+    ferry::copy({values.data(), {shape}}, t.view(), b, on);
+    return values;
+}
 
 }  // namespace support

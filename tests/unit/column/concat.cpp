@@ -28,6 +28,7 @@ using ferry::column_view;
 using ferry::errc;
 using support::column_maker;
 using support::fails;
+using support::int32s;
 
 namespace {
 
@@ -59,13 +60,6 @@ std::vector<std::string> every_format() {
     std::vector<std::string> all(std::begin(column_maker::leaves), std::end(column_maker::leaves));
     all.insert(all.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
     return all;
-}
-
-column int32s(std::vector<std::int32_t> const& values, char const* format = "i") {
-    auto owner = std::make_shared<std::vector<std::int32_t>>(values);
-    column_buffer const buffers[] = {{}, {owner->data(), static_cast<std::int64_t>(4 * values.size())}};
-    return ferry::make_column(
-        {.format = format, .length = static_cast<std::int64_t>(values.size()), .buffers = buffers}, owner);
 }
 
 }  // namespace
@@ -136,7 +130,7 @@ TEST_CASE("a single chunk is shared; no chunks, and chunks of different types, a
     auto const same = ferry::concat({&a, 1});
     CHECK(same.view().buffers()[1].data == a.view().buffers()[1].data);
     fails(errc::argument, [] { static_cast<void>(ferry::concat({})); }, {"no chunk"});
-    column const different[] = {a, int32s({1}, "f")};
+    column const different[] = {a, int32s({1}, {.format = "f"})};
     fails(errc::argument, [&] { static_cast<void>(ferry::concat(different)); }, {"column: ", "`i`", "`f`"});
 }
 

@@ -31,10 +31,7 @@ namespace {
 device const gpu{device_type::cuda, 0}, other_gpu{device_type::cuda, 1}, pinned{device_type::cuda_host, 0};
 
 column numbers(std::string_view name, std::vector<std::int32_t> values, device on = ferry::cpu) {
-    auto owner = std::make_shared<std::vector<std::int32_t>>(std::move(values));
-    column_buffer const buffers[] = {{}, {owner->data(), static_cast<std::int64_t>(4 * owner->size())}};
-    auto const length = static_cast<std::int64_t>(owner->size());
-    return ferry::make_column({.format = "i", .name = name, .length = length, .buffers = buffers}, owner, on);
+    return support::int32s(std::move(values), {.format = "i", .name = name}, on);
 }
 
 /// A table with a column on the host and one on each GPU, of which the last is nested.

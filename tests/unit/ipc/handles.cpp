@@ -40,25 +40,15 @@ using ferry::ipc::session;
 using ferry::ipc::share;
 using support::importer;
 using support::line;
+using support::read_on;
 using support::sim_shareable;
 using support::sim_system;
+using support::written;
 
 namespace {
 
 constexpr ferry::device gpu{device_type::cuda, 0}, other_gpu{device_type::cuda, 1};
 
-/// Four floats on the simulated device, written late on `on`.
-managed_tensor written(sim_system& sim, stream_token on, std::vector<float> const& values, ferry::device where = gpu) {
-    auto memory = sim.make_memory(where, 4096);
-    if (!values.empty()) sim.write(on, memory.block(), values.data(), values.size() * sizeof(float));
-    struct owner {
-        support::sim_memory memory;
-        std::int64_t shape[1];
-    };
-    return ferry::make_managed(owner{std::move(memory), {static_cast<std::int64_t>(values.size())}}, [where](owner& o) {
-        return ferry::tensor_view{o.memory.data(), ferry::dtype_of<float>, {o.shape}, {}, where};
-    });
-}
 /// Queues a copy of the tensor's memory, and keeps its destination.
 support::sim_memory copy_later(sim_system& sim, sim_shareable& b, managed_tensor const& t, stream_token on) {
     auto copy = sim.make_memory(t.device(), 16);
@@ -66,14 +56,6 @@ support::sim_memory copy_later(sim_system& sim, sim_shareable& b, managed_tensor
     ferry::tensor_view const to{copy.data(), ferry::dtype_of<float>, {shape}, {}, t.device()};
     b.copy(ferry::make_copy_plan(to, t.view()), copy.data(), t.device(), t.view().data(), t.device(), on);
     return copy;
-}
-
-/// The values in device memory, read on a stream.
-std::vector<float> read_on(sim_shareable& b, managed_tensor const& t, stream_token on) {
-    std::vector<float> values(static_cast<std::size_t>(t.view().size()));
-    std::int64_t const shape[] = {t.view().size()};
-    ferry::copy({values.data(), {shape}}, t.view(), b, on);
-    return values;
 }
 
 }  // namespace

@@ -27,7 +27,6 @@
 #include <vector>
 
 using ferry::column;
-using ferry::column_buffer;
 using ferry::copy_policy;
 using ferry::device;
 using ferry::device_type;
@@ -41,6 +40,8 @@ using ferry::ipc::item;
 using ferry::ipc::session;
 using ferry::ipc::share;
 using support::fails;
+using support::read_on;
+using support::written;
 
 namespace {
 
@@ -58,10 +59,7 @@ managed_tensor const& tensor_at(std::vector<item> const& all, std::size_t i) {
 column const& column_at(std::vector<item> const& all, std::size_t i) { return std::get<column>(all[i]); }
 
 column numbers(std::vector<std::int32_t> values) {
-    auto owner = std::make_shared<std::vector<std::int32_t>>(std::move(values));
-    column_buffer const buffers[] = {{}, {owner->data(), static_cast<std::int64_t>(4 * owner->size())}};
-    auto const length = static_cast<std::int64_t>(owner->size());
-    return ferry::make_column({.format = "i", .name = "x", .length = length, .buffers = buffers}, owner);
+    return support::int32s(std::move(values), {.format = "i", .name = "x"});
 }
 
 /// Bytes of a type, of which byte `k` of weight `i` is i + k.
@@ -217,24 +215,6 @@ TEST_CASE("memory of a read-only attach is shared read-only again, whatever tens
 }
 
 TEST_CASE("each item is attached on its device: the host and two GPUs in one descriptor") {
-    auto const weights = [](auto& sim, device where, ferry::stream_token on, std::vector<float> const& values) {
-        auto memory = sim.make_memory(where, 4096);
-        sim.write(on, memory.block(), values.data(), values.size() * sizeof(float));
-        struct owner {
-            support::sim_memory memory;
-            std::int64_t shape[1];
-        };
-        return ferry::make_managed(
-            owner{std::move(memory), {static_cast<std::int64_t>(values.size())}}, [where](owner& o) {
-                return ferry::tensor_view{o.memory.data(), ferry::dtype_of<float>, {o.shape}, {}, where};
-            });
-    };
-    auto const read = [](auto& b, managed_tensor const& t, ferry::stream_token on) {
-        std::vector<float> values(static_cast<std::size_t>(t.view().size()));
-        std::int64_t const shape[] = {t.view().size()};
-        ferry::copy({values.data(), {shape}}, t.view(), b, on);
-        return values;
-    };
     for (auto const policy : {copy_policy::if_needed, copy_policy::always}) {
         support::importer other{[&](support::line const& parent) {
             support::sim_system theirs{gpu, other_gpu};
@@ -243,7 +223,8 @@ TEST_CASE("each item is attached on its device: the host and two GPUs in one des
             session mappings;
             auto const all = attach_list(parent.receive(), {.session = &mappings, .stream = on}, importer);
             if (all.size() != 6) return 1;
-            if (tensor_at(all, 0).device() != gpu || read(importer, tensor_at(all, 0), on) != std::vector<float>{1, 2})
+            if (tensor_at(all, 0).device() != gpu ||
+                read_on(importer, tensor_at(all, 0), on) != std::vector<float>{1, 2})
                 return 2;
             if (tensor_at(all, 1).device() != ferry::cpu || support::values(tensor_at(all, 1)).size() != 5) return 3;
             if (column_at(all, 2).device() != other_gpu ||
@@ -251,10 +232,10 @@ TEST_CASE("each item is attached on its device: the host and two GPUs in one des
                     std::vector<std::string>{"07000000", "08000000", "09000000"})
                 return 4;
             if (tensor_at(all, 3).device() != other_gpu ||
-                read(importer, tensor_at(all, 3), on) != std::vector<float>{3})
+                read_on(importer, tensor_at(all, 3), on) != std::vector<float>{3})
                 return 5;
             if (tensor_at(all, 4).device() != gpu ||
-                read(importer, tensor_at(all, 4), on) != std::vector<float>{4, 5, 6})
+                read_on(importer, tensor_at(all, 4), on) != std::vector<float>{4, 5, 6})
                 return 6;
             if (tensor_at(all, 5).device() != gpu || tensor_at(all, 5).view().size() != 0) return 7;
             return theirs.races() == 0 ? 0 : 8;
@@ -264,10 +245,10 @@ TEST_CASE("each item is attached on its device: the host and two GPUs in one des
         auto const on = sim.make_stream(device_type::cuda);
         support::sim_columns there{sim, other_gpu, on};
         session own;
-        auto const s = share(
-            list_of(weights(sim, gpu, on, {1, 2}), placed(own, flags::none, 0, 5), there.put(numbers({7, 8, 9})),
-                    weights(sim, other_gpu, on, {3}), weights(sim, gpu, on, {4, 5, 6}), weights(sim, gpu, on, {})),
-            {.session = &own, .copy = policy, .ready_on = on}, b);
+        auto const s =
+            share(list_of(written(sim, on, {1, 2}), placed(own, flags::none, 0, 5), there.put(numbers({7, 8, 9})),
+                          written(sim, on, {3}, other_gpu), written(sim, on, {4, 5, 6}), written(sim, on, {})),
+                  {.session = &own, .copy = policy, .ready_on = on}, b);
         std::vector<std::string> names;  // one control page for each device, the host and the empty tensor
         for (auto const& m : s.descriptor().memories) names.push_back(m.name);
         std::ranges::sort(names);
@@ -277,7 +258,7 @@ TEST_CASE("each item is attached on its device: the host and two GPUs in one des
         other.talk().send(s.descriptor());
         CHECK(other.finish() == 0);
         auto const aliases = attach_list(s.descriptor(), {.session = &own, .stream = on}, b);
-        CHECK(read(b, tensor_at(aliases, 4), on) == std::vector<float>{4, 5, 6});
+        CHECK(read_on(b, tensor_at(aliases, 4), on) == std::vector<float>{4, 5, 6});
         CHECK_FALSE(tensor_at(aliases, 3).is_read_only());  // although a column is in memory of its device
         CHECK(sim.races() == 0);
     }
@@ -387,4 +368,16 @@ TEST_CASE("a subscriber that asks for the other kind of a slot that it knows get
     }
     support::publish(to);
     fails(errc::argument, [&] { static_cast<void>(from.next_column(support::patience)); }, {"not that of a column"});
+
+    std::vector<ferry::ipc::shared> two;
+    for (int i = 0; i < 2; ++i) two.push_back(share(numbers({i})));
+    ferry::ipc::publisher columns{"c", std::move(two), here};
+    ferry::ipc::subscriber reader{"c", here};
+    auto const publish_column = [&] { columns.publish(*columns.begin(support::patience)); };
+    for (int i = 0; i < 2; ++i) {
+        publish_column();
+        CHECK(reader.next_column(support::patience));
+    }
+    publish_column();
+    fails(errc::argument, [&] { static_cast<void>(reader.next(support::patience)); }, {"not that of a tensor"});
 }

@@ -48,14 +48,8 @@ namespace {
 device const gpu{device_type::cuda, 0}, other_gpu{device_type::cuda, 1};
 
 column numbers(std::vector<std::int32_t> values = {1, 2, 3, 4}) {
-    auto owner = std::make_shared<std::vector<std::int32_t>>(std::move(values));
-    column_buffer const buffers[] = {{}, {owner->data(), static_cast<std::int64_t>(4 * owner->size())}};
-    return ferry::make_column({.format = "i",
-                               .name = "x",
-                               .length = static_cast<std::int64_t>(owner->size()),
-                               .buffers = buffers,
-                               .metadata = {"\1\0\0\0\1\0\0\0a\1\0\0\0b", 14}},
-                              owner);
+    return support::int32s(std::move(values),
+                           {.format = "i", .name = "x", .metadata = {"\1\0\0\0\1\0\0\0a\1\0\0\0b", 14}});
 }
 
 }  // namespace
