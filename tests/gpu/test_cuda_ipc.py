@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import pyarrow
 import pytest
 from gates import cp, np
 from layouts import LAYOUTS
@@ -62,6 +63,29 @@ cupy.cuda.get_current_stream().synchronize()
 print(float(x.sum()))"""
         assert elsewhere(code, shared.descriptor.hex()) == "5050.0"
         assert shared.tensor.tolist() == [float(i + 1) for i in range(100)]
+
+
+@pytest.mark.parametrize("has_column", [False, True])
+def test_a_list_of_tensors_on_the_gpu_and_the_host_is_one_descriptor(has_column):
+    dtypes = ["float32", "uint8", "int64"]
+    items = [mt.arange(i % 90 + 1, dtypes[i % 3], "cuda" if i % 4 else "cpu") for i in range(40)]
+    if has_column:
+        items.append(mt.Column.from_arrow(pyarrow.array([1, None, 3], pyarrow.int32())))
+    with mt.ipc_share(items) as first:
+        assert first.copied
+        with mt.ipc_share(first.tensor) as second:
+            assert not second.copied
+            code = """import pyarrow
+items = mt.ipc_attach(read())
+seen = [x.tolist() if type(x) is mt.Tensor else pyarrow.array(x).to_pylist() for x in items]
+places = [[x.device[0], x.dtype] for x in items[:40]]
+for x in items[:40]: x.fill(7)
+mt.synchronize()
+print(json.dumps([seen, places]))"""
+            places = [[2 if i % 4 else 1, dtypes[i % 3]] for i in range(40)]
+            column = [[1, None, 3]] * has_column
+            assert json.loads(elsewhere(code, first.descriptor.hex())) == [[list(range(i % 90 + 1)) for i in range(40)] + column, places]
+            assert json.loads(elsewhere(code, second.descriptor.hex())) == [[[7] * (i % 90 + 1) for i in range(40)] + column, places]
 
 
 def test_what_is_closed_is_there_for_nobody_and_stays_for_who_has_it():

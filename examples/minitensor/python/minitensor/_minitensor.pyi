@@ -192,7 +192,7 @@ def ipc_share(x: Tensor | Column | Sequence[Tensor | Column]) -> Shared:
     Host memory that is not shared yet is copied once.
     """
 
-def ipc_attach(source: bytes | bytearray | memoryview, device: _Device | None = None) -> Any:
+def ipc_attach(source: bytes | bytearray | memoryview, device: _Device | None = None) -> Tensor | Column | list[Tensor | Column]:
     """Attach the Tensor, Column or list that another process shares, without a copy, by its descriptor in bytes or JSON.
 
     ValueError for an invalid descriptor or an unknown device, OSError if the exporter has closed the share or has exited.
