@@ -177,7 +177,7 @@ inline void put_root(writer& out, auto const& root) {
     if (auto const* n = std::get_if<node>(&root)) return put(out, *n, tag::column);
     if constexpr (std::variant_size_v<std::remove_cvref_t<decltype(root)>> > 2)
         out.put_record(tag::list, [&](auto&) {
-            for (auto const& item : std::get<list>(root)) put_root(out, item);
+            for (auto const& one : std::get<list>(root)) put_root(out, one);
         });
 }
 
@@ -215,8 +215,8 @@ inline void put_root(writer& out, auto const& root) {
     all.reserve(in.left() / least_size);  // memory linear in the number of bytes
     while (!in.is_empty()) {
         auto [what, payload] = in.take_record();
-        list::value_type item;
-        if (take_item(tag{what}, payload, item)) all.push_back(std::move(item));
+        list::value_type one;
+        if (take_item(tag{what}, payload, one)) all.push_back(std::move(one));
     }
     return all;
 }

@@ -134,8 +134,8 @@ FERRY_INLINE bool check_node(node const& n, std::vector<memory> const& memories,
     if (auto const* t = std::get_if<tensor>(&root)) return check_tensor(*t, memories, at, by);
     if (auto const* n = std::get_if<node>(&root)) return check_node(*n, memories, 1, at, by);
     if constexpr (std::variant_size_v<std::remove_cvref_t<decltype(root)>> > 2)
-        for (std::size_t i = 0; auto const& item : std::get<list>(root))
-            if (!check_root(item, memories, at / i++, by)) return false;
+        for (std::size_t i = 0; auto const& one : std::get<list>(root))
+            if (!check_root(one, memories, at / i++, by)) return false;
     return true;
 }
 
