@@ -9,14 +9,13 @@ if(EXISTS "${CURRENT_PORT_DIR}/../../include/ferry/version.hpp")
     # An overlay port in ferry's own tree: the tree is the source.
     get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../.." ABSOLUTE)
 else()
-    # In a registry: the release. SHA512 is filled in when there is one.
-    vcpkg_from_github(
-        OUT_SOURCE_PATH SOURCE_PATH
-        REPO ferry/ferry
-        REF "v${VERSION}"
+    # In a registry: the archive of the release. packaging/release writes its SHA512 into the port that it publishes.
+    vcpkg_download_distfile(archive
+        URLS "https://github.com/ferry/ferry/releases/download/v${VERSION}/ferry-${VERSION}.tar.gz"
+        FILENAME "ferry-${VERSION}.tar.gz"
         SHA512 0
-        HEAD_REF main
     )
+    vcpkg_extract_source_archive(SOURCE_PATH ARCHIVE "${archive}")
 endif()
 
 vcpkg_cmake_configure(

@@ -3,8 +3,8 @@
 usage: run.py --compiler COMPILER --clang COMPILER --dlpack INCLUDE_DIR [--python PYTHON] [NAME...]
 
 A way is a folder of consumers/: its build.sh runs in a copy of it, with main.cpp and CMakeLists.txt from above where it has
-none, and ends with `ferry VERSION` if a program of ferry's has run. It knows FERRY (this tree), DLPACK, CXX, PYTHON and, after
-find_package, PREFIX (an installed ferry that was moved), and leaves what it packaged in RESULT. `// [part]` and `# [part]` mark
+none, and ends with `ferry VERSION` if a program of ferry's has run. It knows FERRY (this tree), DLPACK, CXX, PYTHON, after
+find_package PREFIX (an installed ferry that was moved), after release RELEASE (what a release would publish), and leaves what it packaged in RESULT. `// [part]` and `# [part]` mark
 what docs/install.md shows. PYTHON has scikit-build-core and conan beside it. The last line: `N passed, N failed, N skipped`.
 """
 
@@ -62,6 +62,8 @@ class Package:
             "CXX": self.compiler,
             "PYTHON": self.python,
             "PREFIX": str(self.result("find_package")),
+            "RELEASE": str(self.result("release")),
+            "FERRY_PY": self.python,
             "WITH": "cuda;kernels" if nvcc else "",
             "CMAKE_GENERATOR": "Ninja",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -114,6 +116,15 @@ def way(name):
 def quickstart(package):
     """Its own output is what it is compared with."""
     package.build("quickstart")
+
+
+def release(package):
+    """The files of a release depend on the tree alone."""
+    if not (ROOT / ".git").exists():
+        return "left out: the tree is no git repository"
+    sums = [package.run("bash", ROOT / "packaging/release", "--dry-run", package.result(name)).splitlines() for name in ("again", "release")]
+    sums = [[line for line in lines if re.match(r"[0-9a-f]{64} ", line)] for lines in sums]
+    expect(sums[0] == sums[1] and len(sums[0]) == 6, f"two runs made different files: {sums}")
 
 
 def python_wheel(package):
@@ -305,7 +316,8 @@ CHECKS = {
     "components": (components, ["find_package"], "every component, installed and from source"),
     "compiled": (way("compiled"), [], "the engines compiled once: installed static and shared, from source, and by hand"),
     "conan": (way("conan"), [], "Conan 2"),
-    "vcpkg": (way("vcpkg"), [], "vcpkg's port, as an overlay and alone"),
+    "release": (release, [], "packaging/release makes the same files again"),
+    "vcpkg": (way("vcpkg"), ["release"], "vcpkg's port, as an overlay and of a release"),
     "copy": (way("copy"), [], "a copy of include/"),
     "add_subdirectory": (way("add_subdirectory"), [], "add_subdirectory"),
     "fetch_content": (way("fetch_content"), [], "FetchContent"),

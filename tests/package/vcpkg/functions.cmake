@@ -16,13 +16,22 @@ function(run)
     execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# The archive of a release is the folder VCPKG_TEST_ARCHIVE.
-function(vcpkg_from_github)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "" "OUT_SOURCE_PATH;REPO;REF;SHA512;HEAD_REF" "")
-    if(arg_UNPARSED_ARGUMENTS OR NOT arg_REPO MATCHES "^[^/]+/[^/]+$" OR NOT arg_REF STREQUAL "v${VERSION}" OR NOT DEFINED arg_SHA512)
-        message(FATAL_ERROR "vcpkg_from_github(${ARGN})")
+# VCPKG_TEST_ARCHIVE is the archive of the release; its checksum must be that of the port.
+function(vcpkg_download_distfile out)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "URLS;FILENAME;SHA512" "")
+    file(SHA512 "$ENV{VCPKG_TEST_ARCHIVE}" checksum)
+    if(arg_UNPARSED_ARGUMENTS OR NOT arg_URLS MATCHES "^https://.*/v${VERSION}/${arg_FILENAME}$" OR NOT arg_SHA512 STREQUAL checksum)
+        message(FATAL_ERROR "vcpkg_download_distfile(${ARGV})")
     endif()
-    set(${arg_OUT_SOURCE_PATH} "$ENV{VCPKG_TEST_ARCHIVE}" PARENT_SCOPE)
+    set(${out} "$ENV{VCPKG_TEST_ARCHIVE}" PARENT_SCOPE)
+endfunction()
+
+# vcpkg leaves out the first folder of the paths in the archive.
+function(vcpkg_extract_source_archive out)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "ARCHIVE" "")
+    file(ARCHIVE_EXTRACT INPUT "${arg_ARCHIVE}" DESTINATION "${CURRENT_BUILDTREES_DIR}/src")
+    file(GLOB source "${CURRENT_BUILDTREES_DIR}/src/*")
+    set(${out} "${source}" PARENT_SCOPE)
 endfunction()
 
 function(vcpkg_cmake_configure)
