@@ -1,6 +1,7 @@
 // Columns: created from buffers, read with nulls, exported to Arrow and imported again.
 #include <ferry/arrow.hpp>
 #include <ferry/column.hpp>
+#include <ferry/column/as.hpp>
 
 #include <cstdint>
 #include <cstdio>
@@ -64,5 +65,9 @@ int main() {
         if (prices[i]) std::printf("%.*s: %.2f\n", static_cast<int>(fruits[i]->size()), fruits[i]->data(), *prices[i]);
         else std::printf("%.*s: no price\n", static_cast<int>(fruits[i]->size()), fruits[i]->data());
     // [/read]
-    return sum == 21.75 && last.field("price").null_count() == 1 && !prices[0] && *fruits[1] == "grape" ? 0 : 1;
+
+    // [as]
+    ferry::column const views = ferry::as(table.field("fruit"), "vu");  // string_view; shares the text
+    // [/as]
+    return sum == 21.75 && last.field("price").null_count() == 1 && !prices[0] && *fruits[1] == "grape" && views.length() == 3 ? 0 : 1;
 }

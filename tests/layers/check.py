@@ -62,6 +62,7 @@ NO_CODE = re.compile(r"""//.*|R"(\w*)\((?s:.*?)\)\1"|"(\\.|[^"\\])*"|\b'.|'(\\.|
 LONG, TOO_LONG = 150, 300
 # Why a header has more lines than that.
 REASONS = {
+    "column/detail/as.ipp": "one function for each kind of conversion",
     "column/detail/concat.ipp": "one function for each of Arrow's layouts",
     "column/view.hpp": "each function that may fail throws, or returns a result",
     "cuda/detail/copier.ipp": "one short function for each method",
