@@ -689,7 +689,7 @@ def test_a_legacy_capsule_holds_a_copy():
     "array",
     [
         pa.array([1, None, 3]), pa.array([True, None]), pa.array([None, None]), pa.array(["a"]), pa.array([b"a"]),
-        pa.array([[1], [2]]), pa.array([[1, 2]], pa.list_(pa.int32(), 2)), pa.array([{"a": 1}]), pa.array([1], pa.decimal128(9, 2)),
+        pa.array([[1], [2]]), pa.array([["a", "b"]], pa.list_(pa.string(), 2)), pa.array([{"a": 1}]), pa.array([1], pa.decimal128(9, 2)),
         pa.DictionaryArray.from_arrays([0, 1], ["a", "b"]), pa.array([(1, 2, 3)], pa.month_day_nano_interval()), pa.array([b"12345"], pa.binary(5)),
         pa.RunEndEncodedArray.from_arrays([1, 3], [4, 5]), pa.array(["a"], pa.string_view()), pa.nulls(0),
     ],

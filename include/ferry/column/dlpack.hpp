@@ -30,8 +30,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Exports a column of numbers as DLPack tensors of one dimension: integers, floats including float16, and dates,
-/// times, timestamps and durations as their integers. NaN is not null.
+/// Exports a column of numbers as DLPack tensors: integers, floats including float16, and dates, times, timestamps and
+/// durations as their integers. NaN is not null. The tensor has one dimension and, of fixed-size lists, one more for
+/// each level; of the extension type arrow.fixed_shape_tensor its shape, and its permutation as strides.
 ///
 /// The data is shared, read-only, and starts at the offset of a slice. Booleans, and the validity of a column with
 /// nulls, are unpacked into one byte for each item: copies with the flag is_copied on the device of the column. In
@@ -44,9 +45,10 @@ namespace detail {
 /// \param b      back end that copies bits of device memory
 /// \param on     stream on which the column is ready
 /// \return       tensors; `try_to_dlpack` returns the tensors or the error
-/// \throws error           errc::dtype: strings, decimals, intervals with days, dictionaries and nested columns;
-///                         stream: a null stream, or one of another device;  no_backend: the back end does not reach
-///                         the device;  an error of the back end
+/// \throws error           errc::dtype: strings, decimals, intervals with days, dictionaries, nested columns other than
+///                         fixed-size lists, and lists with nulls at any level;  bad_column: an invalid shape in the
+///                         metadata of the extension type;  stream: a null stream, or one of another device;
+///                         no_backend: the back end does not reach the device;  an error of the back end
 /// \throws std::bad_alloc  when an allocation fails
 #if FERRY_HAS_EXCEPTIONS
 template <class Column>

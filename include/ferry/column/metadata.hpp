@@ -15,6 +15,9 @@
 #include <string_view>
 
 namespace FERRY_NAMESPACE {
+namespace detail {
+struct tensor_dims;
+}
 
 /// A key-value pair. Keys may repeat; values are bytes.
 struct metadata_entry {
@@ -173,6 +176,7 @@ class metadata_builder {
     [[nodiscard]] std::string bytes() && noexcept { return static_cast<std::string&&>(bytes_); }
 
    private:
+    friend detail::tensor_dims;
     [[nodiscard]] bool add_pair(std::string_view key, std::string_view value, detail::reporter r) {
         constexpr std::size_t most = (std::numeric_limits<std::int32_t>::max)();
         if (key.size() > most || value.size() > most || pairs_ == static_cast<std::int32_t>(most))

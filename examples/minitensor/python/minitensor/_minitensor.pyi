@@ -92,6 +92,12 @@ class Column:
 
         Several chunks of a stream are concatenated into a copy; batches and tables become a struct column.
         """
+    @staticmethod
+    def from_dlpack(x: Any, *, fixed_shape_tensor: bool = False) -> Column:
+        """A Column on the memory of a tensor of numbers, which must not be written any more.
+
+        Each dimension after the first becomes fixed-size lists, or all of them Arrow's extension type arrow.fixed_shape_tensor.
+        """
     @property
     def type(self) -> str:
         """Arrow's format string: 'i', 'u', '+l', …; for a dictionary column, the format of its indices; for an
@@ -147,7 +153,7 @@ class Column:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A capsule: numbers and times without nulls are shared, read-only; booleans are copied; BufferError for everything else."""
+        """A capsule: numbers and times without nulls, and fixed-size lists of them, are shared, read-only; booleans are copied; BufferError for everything else."""
     def __dlpack_device__(self) -> tuple[int, int]:
         """The device: (type, id)."""
 

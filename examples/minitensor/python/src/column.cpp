@@ -100,6 +100,12 @@ column to(column const& c, nb::handle device) {
     return ferry::is_host_accessible(wanted) && made.offset() != 0 ? ferry::compact(made) : made;
 }
 
+column from_dlpack(nb::handle x, bool fixed_shape_tensor) {
+    auto tensor = ferry::python::from_python<ferry::managed_tensor>(x.ptr(), {}, back_end{});
+    return ferry::from_tensors(std::move(tensor), {}, back_end{}, {},
+                               fixed_shape_tensor ? ferry::tensor_items::fixed_shape_tensor : ferry::tensor_items::lists);
+}
+
 }  // namespace
 
 column const* column_in(nb::handle o) {
@@ -136,6 +142,9 @@ void define_columns(nb::module_& m) {
              "Raise a ValueError if the column is invalid. Checks its structure and, with `full`, also its values.")
         .def("to", &to, "device"_a.none(),
              "Return a compacted copy of the column on another device, or the column itself if it is on that device.")
+        .def_static("from_dlpack", &from_dlpack, "x"_a, nb::kw_only(), "fixed_shape_tensor"_a = false,
+                    "A Column on the memory of a tensor of numbers, which must not be written any more. Each dimension after the first becomes "
+                    "fixed-size lists, or all of them Arrow's extension type arrow.fixed_shape_tensor.")
         .def("__repr__", [](column const& c) {
             return nb::str("<Column {!r} type={!r} length={} offset={}>").format(text(c.name()), text(c.format()), c.length(), c.offset());
         });

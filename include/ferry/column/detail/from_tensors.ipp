@@ -6,16 +6,21 @@
 #include <ferry/base/detail/check_stream.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/detail/bits.hpp>
+#include <ferry/column/detail/fixed_shape.hpp>
 #include <ferry/column/detail/staged_bytes.hpp>
 #include <ferry/space/copy.hpp>
 #include <ferry/space/detail/operations.hpp>
 #include <ferry/tensor/make_managed.hpp>
 
+#include <algorithm>  // std::sort
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>  // shared ownership of the tensors
+#include <string>  // the formats of lists
 #include <type_traits>
 #include <utility>
+#include <vector>  // one entry for each dimension
 
 namespace FERRY_NAMESPACE {
 namespace detail {
@@ -42,7 +47,7 @@ FERRY_INLINE managed_tensor contiguous(managed_tensor&& t, back_end_ref b, strea
 /// Packs a tensor of bytes into bits on its device. `set` is the number of bits that are 1. Returns null on failure.
 [[nodiscard]] inline std::shared_ptr<void const> packed(managed_tensor const& t, void const*& data, std::int64_t& set,
                                                         back_end_ref b, stream_token on, reporter r) {
-    auto const length = trusted::view(t).extent(0);
+    auto const length = trusted::view(t).size();
     auto const place = t.device();
     staged_bytes bytes;
     if (!bytes.stage(trusted::view(t).data(), length, place, b, on, r)) return nullptr;
@@ -64,12 +69,14 @@ struct tensor_owner {
 };
 
 [[nodiscard]] inline bool check_tensors(managed_tensor const& data, std::optional<managed_tensor> const& validity,
-                                        reporter r) {
+                                        tensor_items as, reporter r) {
     if (!data || (validity && !*validity))
         return report(r, errc::consumed,
                       "a managed_tensor is empty, because it was moved from or released: pass one that has data");
-    if (data.rank() != 1)
-        return report(r, errc::rank, message{"expected 1 dimension, got "} << data.rank() << ": reshape the tensor");
+    if (int const least = as == tensor_items::lists ? 1 : 2; data.rank() < least)
+        return report(r, errc::rank,
+                      message{"expected at least "} << least << (least == 1 ? " dimension" : " dimensions") << ", got "
+                                                    << data.rank() << ": reshape the tensor");
     if (format_of(data.dtype()).empty())
         return report(r, errc::dtype, message{"Arrow has no type for "} << data.dtype() << ": convert it");
     if (!validity) return true;
@@ -86,53 +93,127 @@ struct tensor_owner {
            report(r, errc::device, "data and validity are on different devices: copy the validity");
 }
 
+/// Returns the dimensions of a tensor. For arrow.fixed_shape_tensor, `is_shared` is set if the elements of each row are
+/// compact in another order of the dimensions.
+[[nodiscard]] inline tensor_dims dims_of(tensor_view const& v, tensor_items as, bool& is_shared) {
+    tensor_dims out;
+    for (int i = 0; i < v.rank(); ++i) out.add(v.extent(i));
+    is_shared = v.is_contiguous();
+    if (is_shared || as == tensor_items::lists) return out;
+    auto by_stride = out.order;
+    std::sort(by_stride.begin() + 1, by_stride.end(), [&](std::size_t i, std::size_t j) {
+        auto const a = v.stride(static_cast<int>(i)), b = v.stride(static_cast<int>(j));
+        return a != b ? a > b : i < j;
+    });
+    std::vector<std::int64_t> extents, steps;
+    for (auto const i : by_stride) {
+        extents.push_back(v.extent(static_cast<int>(i)));
+        steps.push_back(v.stride(static_cast<int>(i)));
+    }
+    is_shared = tensor_view{v.data(), v.dtype(), extents, steps, v.device()}.is_contiguous();
+    if (!is_shared) return out;
+    out.in_memory = std::move(extents);
+    for (std::size_t k = 0; k < by_stride.size(); ++k) out.order[by_stride[k]] = k;
+    return out;
+}
+
+/// Computes the sizes of the lists, from the outermost on, and the number of numbers.
+[[nodiscard]] inline bool find_sizes(tensor_dims const& dims, tensor_items as, std::vector<std::int64_t>& sizes,
+                                     std::int64_t& count, reporter r) {
+    auto const& extents = dims.in_memory;
+    count = extents[0];
+    for (std::size_t i = 1; i < extents.size(); ++i) {
+        if (!checked_multiply(count, extents[i], count))
+            return report(r, errc::overflow,
+                          "the number of items exceeds 63 bits: remove the dimensions without items");
+        if (i == 1 || as == tensor_items::lists) sizes.push_back(extents[i]);
+        else if (!checked_multiply(sizes[0], extents[i], sizes[0]))
+            sizes[0] = (std::numeric_limits<std::int64_t>::max)();
+        if (sizes.back() > (std::numeric_limits<std::int32_t>::max)())
+            return report(r, errc::overflow,
+                          message{"a list would have "} << sizes.back()
+                                                        << " items, expected at most 2147483647: reshape the tensor");
+    }
+    return true;
+}
+
 /// Implements from_tensors and try_from_tensors; returns an empty column on failure.
 [[nodiscard]] inline column column_of(managed_tensor data, std::optional<managed_tensor> validity, back_end_ref b,
-                                      stream_token on, reporter r) {
-    if (!check_tensors(data, validity, r)) return {};
+                                      stream_token on, tensor_items as, reporter r) {
+    if (!check_tensors(data, validity, as, r)) return {};
     auto const place = data.device();
     if (!check_stream(on, place, r)) return {};
     auto const format = format_of(data.dtype());
     auto const length = trusted::view(data).extent(0);
     on = on.on_device(place);
+    bool is_shared = false;
+    std::int64_t count = 0;
+    std::vector<std::int64_t> sizes;
+    auto const dims = dims_of(trusted::view(data), as, is_shared);
+    if (!find_sizes(dims, as, sizes, count, r)) return {};
     auto owner = std::make_shared<tensor_owner>();
-    column_buffer buffers[2] = {{}, {}};
+    column_buffer rows{}, numbers[2] = {{}, {}};
     std::int64_t set = length;
     if (validity && length != 0) {
         auto const flags = contiguous(std::move(*validity), b, on, r);
         if (!flags) return {};
-        owner->validity = packed(flags, buffers[0].data, set, b, on, r);
+        owner->validity = packed(flags, rows.data, set, b, on, r);
         if (owner->validity == nullptr) return {};
-        buffers[0].bytes = bitmap_bytes(length);
-        if (set == length) buffers[0] = {};  // no nulls
+        rows.bytes = bitmap_bytes(length);
+        if (set == length) rows = {};  // no nulls
     }
-    owner->data = contiguous(std::move(data), b, on, r);
+    owner->data = is_shared ? std::move(data) : contiguous(std::move(data), b, on, r);
     if (!owner->data) return {};
-    buffers[1] = {trusted::view(owner->data).data(), length * (owner->data.dtype().bits / 8)};
-    if (format == "b" && length != 0) {
+    numbers[1] = {trusted::view(owner->data).data(), count * (owner->data.dtype().bits / 8)};
+    if (format == "b" && count != 0) {
         std::int64_t ones = 0;
-        owner->bits = packed(owner->data, buffers[1].data, ones, b, on, r);
+        owner->bits = packed(owner->data, numbers[1].data, ones, b, on, r);
         if (owner->bits == nullptr) return {};
-        buffers[1].bytes = bitmap_bytes(length);
+        numbers[1].bytes = bitmap_bytes(count);
         owner->data = {};
     }
-    return build_column(
-        {.format = format, .length = length, .null_count = length - set, .buffers = buffers, .flags = validity ? 2 : 0},
-        std::move(owner), place, r);
+    std::vector<std::string> formats(sizes.size());
+    std::vector<column_parts> parts(sizes.size() + 1);
+    column_buffer const none{};
+    metadata_builder extension;
+    parts.back() = {.format = format, .name = "item", .length = count, .null_count = 0, .buffers = numbers};
+    for (std::size_t i = sizes.size(); i-- > 0;) {
+        formats[i] = "+w:" + std::to_string(sizes[i]);
+        count = length;
+        for (std::size_t k = 0; k < i; ++k) count *= sizes[k];
+        parts[i] = {.format = formats[i],
+                    .name = "item",
+                    .length = count,
+                    .null_count = 0,
+                    .buffers = {&none, 1},
+                    .children = {&parts[i + 1], 1}};
+    }
+    auto& root = parts.front();
+    root.name = {};
+    root.null_count = length - set;
+    root.flags = validity ? 2 : 0;
+    if (sizes.empty()) numbers[0] = rows;
+    else root.buffers = {&rows, 1};
+    if (as == tensor_items::fixed_shape_tensor) {
+        if (!dims.write(extension, r)) return {};
+        root.metadata = extension.bytes();
+    }
+    return build_column(root, std::move(owner), place, r);
 }
 
 }  // namespace detail
 
 #if FERRY_HAS_EXCEPTIONS
 FERRY_INLINE column from_tensors(managed_tensor data, std::optional<managed_tensor> validity, back_end_ref b,
-                                 stream_token on, std::source_location where) {
-    return detail::column_of(std::move(data), std::move(validity), b, on, {"ferry::from_tensors", where});
+                                 stream_token on, tensor_items as, std::source_location where) {
+    return detail::column_of(std::move(data), std::move(validity), b, on, as, {"ferry::from_tensors", where});
 }
 #endif
 FERRY_INLINE result<column> try_from_tensors(managed_tensor data, std::optional<managed_tensor> validity,
-                                             back_end_ref b, stream_token on, std::source_location where) {
+                                             back_end_ref b, stream_token on, tensor_items as,
+                                             std::source_location where) {
     return detail::attempt<column>("ferry::from_tensors", where, [&](detail::reporter r) {
-        return detail::column_of(std::move(data), std::move(validity), b, on, r);
+        return detail::column_of(std::move(data), std::move(validity), b, on, as, r);
     });
 }
 

@@ -36,8 +36,8 @@ inline void order_or_wait(stream_token ready, stream_token on, back_end_ref b, f
                                         : ferry::detail::wait_for(b, ready, r));
 }
 
-/// Imports an object with a one-dimensional `__cuda_array_interface__` as a column; returns std::nullopt if the object
-/// has none. The column keeps the object alive.
+/// Imports an object with `__cuda_array_interface__` as a column, of several dimensions as from_tensors does; returns
+/// std::nullopt if the object has none. The column keeps the object alive.
 ///
 /// The mask becomes the validity. A mask of bits ("<t1", with Arrow's bit order and meaning) is shared, and its nulls
 /// are not counted; a mask of bools or bytes is packed into bits. Elements are shared or copied as in from_tensors.
@@ -45,8 +45,8 @@ inline void order_or_wait(stream_token ready, stream_token on, back_end_ref b, f
 /// is ordered before `on`, or waited for if `on` names no stream.
 /// \throws error_is_set  errors of read_array_interface;  BufferError: a mask that has a mask, a mask of another type,
 ///                       or a mask of bits for bools
-/// \throws error         errors of from_tensors;  errc::shape or device: a mask of another shape or on another device;
-///                       errors of device_of
+/// \throws error         errors of from_tensors and device_of;  errc::rank: a mask, and not one dimension;
+///                       shape, device: a mask of another shape or on another device
 template <class DeviceOf>
 [[nodiscard]] std::optional<column> column_of_array(PyObject* x, DeviceOf device_of, back_end_ref b, stream_token on,
                                                     std::source_location where = std::source_location::current()) {
@@ -64,14 +64,19 @@ template <class DeviceOf>
     };
     if (!array->mask) {
         order_or_wait(array->ready.on_device(dev), on, b, {api, where});
-        return from_tensors(tensor_of(x, *array), {}, b, on, where);
+        return from_tensors(tensor_of(x, *array), {}, b, on, tensor_items::lists, where);
     }
     auto mask = read_array_interface(array->mask.get(), true);
     if (!mask) raise(PyExc_ValueError, "__cuda_array_interface__", ": the mask has no __cuda_array_interface__");
     if (mask->mask)
         raise(PyExc_BufferError, "__cuda_array_interface__", ": the mask has a mask: combine the two masks");
     device const mask_device = device_of_array(*mask, dev);
-    if (array->shape.size() == 1 && mask->shape != array->shape)
+    if (array->shape.size() != 1)
+        ferry::detail::fail(errc::rank, api,
+                            message{"expected 1 dimension for elements with a mask, got "}
+                                << std::uint64_t{array->shape.size()} << ": reshape the array",
+                            where);
+    if (mask->shape != array->shape)
         ferry::detail::fail(
             errc::shape, api,
             message{"the shape of the mask differs from that of the elements: pass a mask with a flag for each "
@@ -90,14 +95,16 @@ template <class DeviceOf>
               "bytes ('|u1'): pass mask != 0");
     order_or_wait(array->ready.on_device(dev), on, b, {api, where});
     order_or_wait(mask->ready.on_device(dev), on, b, {api, where});
-    if (!are_bits) return from_tensors(tensor_of(x, *array), tensor_of(array->mask.get(), *mask), b, on, where);
+    if (!are_bits)
+        return from_tensors(tensor_of(x, *array), tensor_of(array->mask.get(), *mask), b, on, tensor_items::lists,
+                            where);
     if (array->type.code == type_code::bool_)
         raise(PyExc_BufferError, "__cuda_array_interface__",
               ": the mask of an array of bools consists of bits ('<t1'): expected bools "
               "('|b1') or bytes ('|u1'): unpack the mask");
     auto const format = ferry::detail::format_of(array->type);
-    if (array->shape.size() != 1 || format.empty())
-        return from_tensors(tensor_of(x, *array), {}, b, on, where);  // reports the rank or the data type
+    if (format.empty())
+        return from_tensors(tensor_of(x, *array), {}, b, on, tensor_items::lists, where);  // reports the data type
     auto const length = array->shape[0];
     if (length != 0 && mask->first == nullptr)
         ferry::detail::fail(errc::null_data, api,
