@@ -66,8 +66,19 @@ int main() {
         else std::printf("%.*s: no price\n", static_cast<int>(fruits[i]->size()), fruits[i]->data());
     // [/read]
 
+    // [chunks]
+    ArrowArrayStream stream;
+    ferry::to_arrow(ferry::chunked{{table.slice(0, 2), table.slice(2, 1)}, table}, &stream);  // without a copy
+    ferry::chunked const batches = ferry::from_arrow(&stream);
+    for (ferry::column const& batch : batches.chunks()) std::printf("%d rows\n", static_cast<int>(batch.length()));
+    ferry::column const joined = batches.joined();  // copies, if one column is needed
+    // [/chunks]
+
     // [as]
     ferry::column const views = ferry::as(table.field("fruit"), "vu");  // string_view; shares the text
     // [/as]
-    return sum == 21.75 && last.field("price").null_count() == 1 && !prices[0] && *fruits[1] == "grape" && views.length() == 3 ? 0 : 1;
+    return joined.length() == 3 && sum == 21.75 && last.field("price").null_count() == 1 && !prices[0] && *fruits[1] == "grape" &&
+                   views.length() == 3
+               ? 0
+               : 1;
 }

@@ -1,6 +1,7 @@
 // ferry: umbrella header for the conversion of columns to and from the Arrow C interfaces.
 #pragma once
 
+#include <ferry/arrow/chunked.hpp>
 #include <ferry/arrow/device.hpp>
 #include <ferry/arrow/events.hpp>
 #include <ferry/arrow/from_arrow.hpp>

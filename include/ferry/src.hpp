@@ -21,6 +21,7 @@
 #include <ferry/column/detail/validate.ipp>
 #include <ferry/column/detail/view.ipp>
 #if FERRY_HAS_EXCEPTIONS
+#include <ferry/arrow/detail/chunked.ipp>
 #include <ferry/arrow/detail/device.ipp>
 #include <ferry/arrow/detail/from_arrow.ipp>
 #include <ferry/arrow/detail/from_schema.ipp>

@@ -373,7 +373,7 @@ def test_capsules_have_the_names_of_the_interface():
     assert name_of(c.__arrow_c_schema__()) == SCHEMA
     assert [name_of(x) for x in c.__arrow_c_array__()] == [SCHEMA, ARRAY]
     assert [name_of(x) for x in c.__arrow_c_device_array__()] == [SCHEMA, DEVICE_ARRAY]
-    assert type(c.__arrow_c_array__()) is tuple and not hasattr(c, "__arrow_c_stream__")
+    assert type(c.__arrow_c_array__()) is tuple
 
 
 def test_a_device_array_in_host_memory_has_device_id_minus_1_and_no_event():

@@ -114,3 +114,11 @@ def test_lists_of_booleans_are_copied():
     with pytest.raises((BufferError, ValueError)):
         np.from_dlpack(c, copy=False)
     assert back(mt.Column.from_dlpack(np.array(values))).to_pylist() == values
+
+
+def test_what_is_no_tensor_of_numbers_is_refused():
+    for x, error in ((None, TypeError), (np.array(1.0), BufferError), (np.zeros(2, "c8"), BufferError)):
+        with pytest.raises(error):
+            mt.Column.from_dlpack(x)
+    with pytest.raises(BufferError, match="at least 2 dimensions"):
+        mt.Column.from_dlpack(np.zeros(2), fixed_shape_tensor=True)

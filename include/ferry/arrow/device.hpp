@@ -15,6 +15,14 @@
 #include <type_traits>
 
 namespace FERRY_NAMESPACE {
+namespace detail {
+
+/// Implements the imports, without a release of the schema; `b` is null if the array must be in host memory.
+[[nodiscard]] FERRY_INLINE column take_device_array(ArrowDeviceArray* array, ArrowSchema const* schema,
+                                                    arrow_events_ref const* b, stream_token on,
+                                                    std::source_location where);
+
+}  // namespace detail
 
 /// Imports an array in host memory, as from_arrow of an ArrowArray does. `sync_event` is ignored.
 ///

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
-#include <ferry/arrow/detail/owned.hpp>
+#include <ferry/arrow/detail/opened_stream.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/config.hpp>
@@ -49,7 +49,7 @@ class arrow_reader {
     arrow_reader& operator=(arrow_reader&&) noexcept = default;
 
     /// \return  an empty column of the type of the chunks
-    [[nodiscard]] column const& type() const noexcept { return type_; }
+    [[nodiscard]] column const& type() const noexcept { return stream_.type(); }
     /// Reads the next chunk. Blocks until the producer returns it.
     ///
     /// \return       the chunk; nothing at the end of the stream
@@ -60,9 +60,7 @@ class arrow_reader {
     [[nodiscard]] FERRY_INLINE std::optional<column> next(std::source_location where = std::source_location::current());
 
    private:
-    detail::owned<ArrowArrayStream> stream_;
-    detail::owned<ArrowSchema> schema_;
-    column type_;
+    detail::opened_stream<ArrowArrayStream> stream_;
 };
 
 /// Returns a reader of a stream of columns in host memory.

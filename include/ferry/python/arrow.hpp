@@ -37,6 +37,26 @@ struct FERRY_HIDDEN column_methods {
             return arrow_device_array_capsules(c);
         });
     }
+    // Streams of one chunk.
+    static PyObject* stream(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
+        return guarded([&] {
+            constexpr auto method = "__arrow_c_stream__";
+            column_in held{self};
+            column const& c = *held;
+            check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, false));
+            return arrow_stream_capsule(chunked{c});
+        });
+    }
+    static PyObject* device_stream(PyObject* self, PyObject* const* args, Py_ssize_t positional,
+                                   PyObject* keywords) noexcept {
+        return guarded([&] {
+            constexpr auto method = "__arrow_c_device_stream__";
+            column_in held{self};
+            column const& c = *held;
+            check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, true));
+            return arrow_device_stream_capsule(chunked{c});
+        });
+    }
     static PyObject* from_arrow(PyObject*, PyObject* x) noexcept {
         return guarded([&] {
             BackEnd b{};
@@ -70,6 +90,15 @@ struct FERRY_HIDDEN column_methods {
              "__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n"
              "Return a pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. No data is "
              "cast.")},
+        {"__arrow_c_stream__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&stream)),
+         METH_FASTCALL | METH_KEYWORDS,
+         PyDoc_STR("__arrow_c_stream__($self, /, requested_schema=None)\n--\n\n"
+                   "Return an 'arrow_array_stream' capsule of one chunk that shares the memory. No data is cast.")},
+        {"__arrow_c_device_stream__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&device_stream)),
+         METH_FASTCALL | METH_KEYWORDS,
+         PyDoc_STR("__arrow_c_device_stream__($self, /, requested_schema=None, **kwargs)\n--\n\n"
+                   "Return an 'arrow_device_array_stream' capsule of one chunk that shares the memory. No data is "
+                   "cast.")},
         {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
@@ -79,15 +108,17 @@ struct FERRY_HIDDEN column_methods {
         {"from_arrow", &from_arrow, METH_O,
          PyDoc_STR(
              "from_arrow(x, /)\n--\n\n"
-             "Import an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__. The memory is "
-             "shared; several chunks of a stream are concatenated into a copy.")},
+             "Import an object with __arrow_c_array__, __arrow_c_device_array__, __arrow_c_stream__ or "
+             "__arrow_c_device_stream__. The memory is shared; several chunks of a stream are concatenated into a "
+             "copy.")},
     };
 };
 
 }  // namespace detail
 
-/// Adds Arrow's PyCapsule interface (`__arrow_c_schema__`, `__arrow_c_array__`, `__arrow_c_device_array__`), a static
-/// method `from_arrow(x, /)`, and `__dlpack__` and `__dlpack_device__` to a Python type that holds a column.
+/// Adds Arrow's PyCapsule interface (`__arrow_c_schema__`, `__arrow_c_array__`, `__arrow_c_stream__` and the same for
+/// devices), a static method `from_arrow(x, /)`, and `__dlpack__` and `__dlpack_device__` to a Python type that holds a
+/// column.
 ///
 /// Requires the GIL and the main interpreter; see install_dlpack. Call this function during the initialisation of the
 /// module.
@@ -103,7 +134,7 @@ template <stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
     using methods = detail::column_methods<Unwrap, Wrap, BackEnd>;
     if (!detail::can_install(type, "Arrow")) return false;
     for (auto& method : methods::table) {
-        bool const is_static = &method == &methods::table[5];
+        bool const is_static = method.ml_flags == METH_O;  // from_arrow
         reference function{is_static ? PyCFunction_New(&method, nullptr) : nullptr};
         if (is_static && !function) return false;
         auto* const attribute = is_static ? function.release() : PyDescr_NewMethod(type, &method);

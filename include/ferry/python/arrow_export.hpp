@@ -6,6 +6,7 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
 
+#include <ferry/arrow/chunked.hpp>
 #include <ferry/arrow/device.hpp>
 #include <ferry/arrow/from_schema.hpp>
 #include <ferry/arrow/to_arrow.hpp>
@@ -175,6 +176,33 @@ inline void check_requested_schema(char const* method, column_view c, PyObject* 
 /// \throws error_is_set    the capsule cannot be created
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_stream_capsule(ArrowArrayStream& stream) {
+    return detail::make_arrow_capsule(detail::owned_struct{stream}).release();
+}
+
+/// Returns a new "arrow_array_stream" capsule of chunks in host memory, whose memory it shares. Requires the GIL.
+///
+/// \param c  chunks
+/// \return   new reference
+/// \throws error_is_set    the capsule cannot be created
+/// \throws error           errc::not_accessible: the host cannot read a chunk
+/// \throws std::bad_alloc  when an allocation fails
+[[nodiscard]] inline PyObject* arrow_stream_capsule(chunked const& c) {
+    ArrowArrayStream stream{};
+    to_arrow(c, &stream);
+    return arrow_stream_capsule(stream);
+}
+
+/// Returns a new "arrow_device_array_stream" capsule of chunks on devices of one type, whose memory it shares. The data
+/// is ready, so `sync_event` of the chunks is NULL. Requires the GIL.
+///
+/// \param c  chunks
+/// \return   new reference
+/// \throws error_is_set    the capsule cannot be created
+/// \throws error           errc::device: chunks on different types of devices
+/// \throws std::bad_alloc  when an allocation fails
+[[nodiscard]] inline PyObject* arrow_device_stream_capsule(chunked const& c) {
+    ArrowDeviceArrayStream stream{};
+    to_arrow(c, &stream);
     return detail::make_arrow_capsule(detail::owned_struct{stream}).release();
 }
 

@@ -7,16 +7,17 @@
 #include <ferry/python/import.hpp>
 #include <ferry/python/object.hpp>
 
+#include <ferry/arrow/chunked.hpp>
 #include <ferry/arrow/device.hpp>
 #include <ferry/arrow/events.hpp>
 #include <ferry/arrow/from_arrow.hpp>
-#include <ferry/arrow/from_stream.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/concat.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>  // the chunks
 
 namespace FERRY_NAMESPACE::python {
 namespace detail {
@@ -129,19 +130,21 @@ class error_preserving_owner {
     return preserve_errors(from_arrow(a, s));
 }
 
-/// Reads all chunks of a stream, without the GIL, because the producer may need it on another thread.
+/// Reads all chunks of a stream, without the GIL, because the producer may need it on another thread. `read` returns
+/// them.
 /// \throws error_is_set  OSError with the error message of the stream
-/// \throws error         errc::argument if the stream reports EINVAL;  out_of_memory if it reports ENOMEM;  errors
-///                       of from_arrow_stream and read_all
-[[nodiscard]] inline column import_stream(reference const& method) {
-    constexpr auto name = "__arrow_c_stream__";
+/// \throws error         errc::argument if the stream reports EINVAL;  out_of_memory if it reports ENOMEM;  errors of
+///                       from_arrow
+template <class Stream, class Read>
+[[nodiscard]] chunked import_stream(reference const& method, char const* name, Read read) {
     reference const capsule = call_method(method);
-    borrowed_struct stream{capsule, struct_in<ArrowArrayStream>(capsule.get(), name)};
+    borrowed_struct stream{capsule, struct_in<Stream>(capsule.get(), name)};
     try {
         without_gil const released;
-        auto reader = from_arrow_stream(stream.get());
-        auto const chunks = read_all(reader);
-        return chunks.empty() ? reader.type() : chunks.size() == 1 ? preserve_errors(chunks[0]) : concat(chunks);
+        auto const got = read(stream.get());
+        std::vector<column> chunks;
+        for (auto const& c : got.chunks()) chunks.push_back(preserve_errors(c));
+        return {std::move(chunks), got.type()};
     } catch (error const& e) {
         if (e.code() != errc::driver) throw;
         set_error(PyExc_OSError, e.what());
@@ -149,43 +152,93 @@ class error_preserving_owner {
     }
 }
 
-/// Clears the error of `__arrow_c_array__` if it is a NotImplementedError or BufferError, which pyarrow and ferry
-/// raise for device memory, and the object has `__arrow_c_device_array__`.
+/// Clears the error of a method for host memory if it is a NotImplementedError or BufferError, which pyarrow and ferry
+/// raise for device memory, and the object has the method for devices.
 /// \throws error_is_set  otherwise; the error is unchanged, or that of the look-up
-inline void clear_error_if_device_array(PyObject* x) {
+inline void clear_error_if_other(PyObject* x, char const* device_method) {
     if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0)
         throw error_is_set{};
     removed_error refusal;
-    if (find_method(x, "__arrow_c_device_array__")) return;
+    if (find_method(x, device_method)) return;
     refusal.restore();
+    throw error_is_set{};
+}
+
+/// Imports the array of an object; returns nothing if it has no method for arrays.
+[[nodiscard]] inline std::optional<column> find_column(PyObject* x, arrow_events_ref const* events) {
+    constexpr auto device_method = "__arrow_c_device_array__";
+    if (reference const method = find_method(x, "__arrow_c_array__")) {
+        try {
+            return import_array(method);
+        } catch (error_is_set const&) {
+            clear_error_if_other(x, device_method);
+        }
+    }
+    if (reference const method = find_method(x, device_method)) return import_device_array(method, events);
+    return std::nullopt;
+}
+
+/// Imports the chunks of an object; returns nothing if it has no method for streams.
+[[nodiscard]] inline std::optional<chunked> find_chunks(PyObject* x, arrow_events_ref const* events) {
+    constexpr auto host_method = "__arrow_c_stream__", device_method = "__arrow_c_device_stream__";
+    if (reference const method = find_method(x, host_method)) {
+        try {
+            return import_stream<ArrowArrayStream>(method, host_method,
+                                                   [](ArrowArrayStream* s) { return from_arrow(s); });
+        } catch (error_is_set const&) {
+            clear_error_if_other(x, device_method);
+        }
+    }
+    if (reference const method = find_method(x, device_method))
+        return import_stream<ArrowDeviceArrayStream>(method, device_method, [&](ArrowDeviceArrayStream* s) {
+            return events != nullptr ? from_arrow(s, *events) : from_arrow(s);
+        });
+    return std::nullopt;
+}
+
+[[noreturn]] inline void raise_no_protocol(PyObject* x) {
+    PyErr_Format(PyExc_TypeError,
+                 "expected an object with __arrow_c_array__, __arrow_c_device_array__, __arrow_c_stream__ or "
+                 "__arrow_c_device_stream__, got %.200s",
+                 type_name{Py_TYPE(x)}.text());
     throw error_is_set{};
 }
 
 /// See column_from_python.
 [[nodiscard]] inline column import_column(PyObject* x, arrow_events_ref const* events) {
     require_main_interpreter();
-    if (reference const method = find_method(x, "__arrow_c_array__")) {
-        try {
-            return import_array(method);
-        } catch (error_is_set const&) {
-            clear_error_if_device_array(x);
-        }
+    if (auto one = find_column(x, events)) return *std::move(one);
+    auto const all = find_chunks(x, events);
+    if (!all) raise_no_protocol(x);
+    without_gil const released;
+    return all->joined();
+}
+
+/// See chunked_from_python.
+[[nodiscard]] inline chunked import_chunked(PyObject* x, arrow_events_ref const* events) {
+    require_main_interpreter();
+    if (auto all = find_chunks(x, events)) return *std::move(all);
+    if (auto const one = find_column(x, events)) return chunked{*one};
+    raise_no_protocol(x);
+}
+
+/// Calls `import(events)` with the events of a back end, or null if it has none.
+template <class BackEnd, class Import>
+[[nodiscard]] auto with_events([[maybe_unused]] BackEnd& b, Import import) {
+    if constexpr (ferry::detail::reaches_arrow_events<BackEnd>) {
+        arrow_events_ref const events{b};
+        return import(&events);
+    } else {
+        return import(nullptr);
     }
-    if (reference const method = find_method(x, "__arrow_c_device_array__")) return import_device_array(method, events);
-    if (reference const method = find_method(x, "__arrow_c_stream__")) return import_stream(method);
-    PyErr_Format(
-        PyExc_TypeError,
-        "expected an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__, got %.200s",
-        type_name{Py_TYPE(x)}.text());
-    throw error_is_set{};
 }
 
 }  // namespace detail
 
 /// Imports a Python object as a column, through the first of the methods `__arrow_c_array__`,
-/// `__arrow_c_device_array__` and `__arrow_c_stream__` that the object has. If `__arrow_c_array__` raises a
-/// NotImplementedError or BufferError and the object has `__arrow_c_device_array__`, the latter is called. An array, or
-/// the single chunk of a stream, is shared; several chunks are concatenated into a copy. An import without a copy
+/// `__arrow_c_device_array__`, `__arrow_c_stream__` and `__arrow_c_device_stream__` that the object has. If a method
+/// for host memory raises a NotImplementedError or BufferError, that for devices is called if there is one. An array,
+/// or the single chunk of a stream, is shared; several chunks are concatenated into a copy. An import without a copy
 /// validates the structure and does not read the data.
 ///
 /// Requires the GIL, and releases it while it waits for a device or reads a stream. If the import of an array fails in
@@ -196,17 +249,24 @@ inline void clear_error_if_device_array(PyObject* x) {
 /// \return   the column, which owns the imported memory
 /// \throws error_is_set    an exception of the producer;  TypeError: no protocol, or a wrong capsule;  OSError: an
 ///                         error of the stream other than EINVAL and ENOMEM
-/// \throws error           errors of from_arrow, from_arrow_stream and concat;  errc::argument or out_of_memory: the
+/// \throws error           errors of from_arrow and concat;  errc::argument or out_of_memory: the
 ///                         error EINVAL or ENOMEM of the stream
 /// \throws std::bad_alloc  when an allocation fails
 template <class BackEnd = host_back_end>
-[[nodiscard]] column column_from_python(PyObject* x, [[maybe_unused]] BackEnd&& b = {}) {
-    if constexpr (ferry::detail::reaches_arrow_events<BackEnd>) {
-        arrow_events_ref const events{b};
-        return detail::import_column(x, &events);
-    } else {
-        return detail::import_column(x, nullptr);
-    }
+[[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = {}) {
+    return detail::with_events(b, [x](arrow_events_ref const* events) { return detail::import_column(x, events); });
+}
+
+/// Imports a Python object as chunks, which are shared and not joined, through `__arrow_c_stream__` or
+/// `__arrow_c_device_stream__`; an object that has neither is imported as one chunk. See column_from_python.
+///
+/// \param x  Python object; borrowed
+/// \param b  back end that waits for the events of device arrays; not needed for host memory
+/// \return   the chunks, which own the imported memory
+/// \throws error_is_set, error, std::bad_alloc  as column_from_python
+template <class BackEnd = host_back_end>
+[[nodiscard]] chunked chunked_from_python(PyObject* x, BackEnd&& b = {}) {
+    return detail::with_events(b, [x](arrow_events_ref const* events) { return detail::import_chunked(x, events); });
 }
 
 }  // namespace FERRY_NAMESPACE::python

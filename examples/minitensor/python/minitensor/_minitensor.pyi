@@ -93,6 +93,9 @@ class Column:
         Several chunks of a stream are concatenated into a copy; batches and tables become a struct column.
         """
     @staticmethod
+    def chunks_from_arrow(x: Any) -> tuple[Column, ...]:
+        """Columns on the chunks of an object with __arrow_c_stream__ or __arrow_c_device_stream__. Nothing is joined; an array is one chunk."""
+    @staticmethod
     def from_dlpack(x: Any, *, fixed_shape_tensor: bool = False) -> Column:
         """A Column on the memory of a tensor of numbers, which must not be written any more.
 
@@ -145,6 +148,10 @@ class Column:
         """A pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. Nothing is cast."""
     def __arrow_c_device_array__(self, requested_schema: Any = None, **kwargs: None) -> tuple[Any, Any]:
         """A pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. Nothing is cast."""
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """A capsule 'arrow_array_stream' of one chunk that shares the memory. Nothing is cast."""
+    def __arrow_c_device_stream__(self, requested_schema: Any = None, **kwargs: None) -> Any:
+        """A capsule 'arrow_device_array_stream' of one chunk that shares the memory. Nothing is cast."""
     def __dlpack__(
         self,
         *,

@@ -100,10 +100,24 @@ column to(column const& c, nb::handle device) {
     return ferry::is_host_accessible(wanted) && made.offset() != 0 ? ferry::compact(made) : made;
 }
 
-column from_dlpack(nb::handle x, bool fixed_shape_tensor) {
-    auto tensor = ferry::python::from_python<ferry::managed_tensor>(x.ptr(), {}, back_end{});
-    return ferry::from_tensors(std::move(tensor), {}, back_end{}, {},
-                               fixed_shape_tensor ? ferry::tensor_items::fixed_shape_tensor : ferry::tensor_items::lists);
+/// The chunks of an object with a stream, which are not joined.
+nb::object chunks_from_arrow(nb::handle x) {
+    return checked(ferry::python::guarded([&] {
+        auto const all = ferry::python::chunked_from_python(x.ptr(), back_end{});
+        auto const count = static_cast<Py_ssize_t>(all.chunks().size());
+        auto made = checked(PyTuple_New(count));
+        for (Py_ssize_t i = 0; i < count; ++i)
+            PyTuple_SET_ITEM(made.ptr(), i, checked(new_column(column{all.chunks()[static_cast<std::size_t>(i)]})).release().ptr());
+        return made.release().ptr();
+    }));
+}
+
+nb::object from_dlpack(nb::handle x, bool fixed_shape_tensor) {
+    return checked(ferry::python::guarded([&] {
+        auto tensor = ferry::python::from_python<ferry::managed_tensor>(x.ptr(), {}, back_end{});
+        auto const items = fixed_shape_tensor ? ferry::tensor_items::fixed_shape_tensor : ferry::tensor_items::lists;
+        return new_column(ferry::from_tensors(std::move(tensor), {}, back_end{}, {}, items));
+    }));
 }
 
 }  // namespace
@@ -142,7 +156,10 @@ void define_columns(nb::module_& m) {
              "Raise a ValueError if the column is invalid. Checks its structure and, with `full`, also its values.")
         .def("to", &to, "device"_a.none(),
              "Return a compacted copy of the column on another device, or the column itself if it is on that device.")
-        .def_static("from_dlpack", &from_dlpack, "x"_a, nb::kw_only(), "fixed_shape_tensor"_a = false,
+        .def_static("chunks_from_arrow", &chunks_from_arrow, "x"_a.none(),
+                    "Columns on the chunks of an object with __arrow_c_stream__ or __arrow_c_device_stream__, a tuple. The chunks are not "
+                    "joined; an array is one chunk.")
+        .def_static("from_dlpack", &from_dlpack, "x"_a.none(), nb::kw_only(), "fixed_shape_tensor"_a = false,
                     "A Column on the memory of a tensor of numbers, which must not be written any more. Each dimension after the first becomes "
                     "fixed-size lists, or all of them Arrow's extension type arrow.fixed_shape_tensor.")
         .def("__repr__", [](column const& c) {

@@ -47,36 +47,39 @@ namespace detail {
     return made;
 }
 
+FERRY_INLINE column take_device_array(ArrowDeviceArray* array, ArrowSchema const* schema, arrow_events_ref const* b,
+                                      stream_token on, std::source_location where) {
+    constexpr auto api = "ferry::from_arrow";
+    if (array == nullptr) fail(errc::argument, api, message{"the ArrowDeviceArray is null: pass a struct"}, where);
+    auto const place = device_of(*array, api, where);
+    if (b != nullptr) {
+        static_cast<void>(check_support(*b, place, {api, where}));
+        static_cast<void>(check_stream(on, place, {api, where}));
+    } else if (place.type != device_type::cpu) {
+        fail(errc::no_backend, api,
+             message{"the array is on "} << name(place.type) << ":" << place.id
+                                         << (uses_cuda_streams(place.type)
+                                                 ? ": include <ferry/cuda/arrow.hpp> and pass ferry::cuda::arrow"
+                                                 : ": pass a back end that has its events"),
+             where);
+    }
+    auto tree = read_arrow(&array->array, schema, place, api, where);
+    if (array->sync_event != nullptr && place.type != device_type::cpu && !on.is_no_sync())
+        b->wait_for_event(array->sync_event, place, on.on_device(place));
+    return take_arrow(std::move(tree), &array->array);
+}
+
 }  // namespace detail
 
 FERRY_INLINE column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema, std::source_location where) {
-    constexpr auto api = "ferry::from_arrow";
-    if (array == nullptr)
-        detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null: pass a struct"}, where);
-    auto const place = detail::device_of(*array, api, where);
-    if (place.type != device_type::cpu)
-        detail::fail(errc::no_backend, api,
-                     message{"the array is on "}
-                         << name(place.type) << ":" << place.id
-                         << (uses_cuda_streams(place.type)
-                                 ? ": include <ferry/cuda/arrow.hpp> and pass ferry::cuda::arrow"
-                                 : ": pass a back end that has its events"),
-                     where);
-    return from_arrow(&array->array, schema, where);
+    auto made = detail::take_device_array(array, schema, nullptr, {}, where);
+    detail::release_schema(schema);
+    return made;
 }
 
 FERRY_INLINE column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema, arrow_events_ref b, stream_token on,
                                std::source_location where) {
-    constexpr auto api = "ferry::from_arrow";
-    if (array == nullptr)
-        detail::fail(errc::argument, api, message{"the ArrowDeviceArray is null: pass a struct"}, where);
-    auto const place = detail::device_of(*array, api, where);
-    static_cast<void>(detail::check_support(b, place, {api, where}));
-    static_cast<void>(detail::check_stream(on, place, {api, where}));
-    auto tree = detail::read_arrow(&array->array, schema, place, api, where);
-    if (array->sync_event != nullptr && place.type != device_type::cpu && !on.is_no_sync())
-        b.wait_for_event(array->sync_event, place, on.on_device(place));
-    auto made = detail::take_arrow(std::move(tree), &array->array);
+    auto made = detail::take_device_array(array, schema, &b, on, where);
     detail::release_schema(schema);
     return made;
 }

@@ -7,6 +7,13 @@
 
 namespace FERRY_NAMESPACE::detail {
 
+/// Returns the struct with the release callback, which is null in a struct that was released or moved from.
+template <class Struct>
+[[nodiscard]] auto& releasable(Struct& s) noexcept {
+    if constexpr (requires { s.array; }) return s.array;  // ArrowDeviceArray
+    else return s;
+}
+
 /// Move-only. Released is null in `raw.release`, as in a struct that never held anything.
 template <class Struct>
 struct owned {
@@ -19,7 +26,7 @@ struct owned {
         return *this;
     }
     ~owned() {
-        if (raw.release != nullptr) raw.release(&raw);
+        if (auto& base = releasable(raw); base.release != nullptr) base.release(&base);
     }
 };
 

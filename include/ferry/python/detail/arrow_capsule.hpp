@@ -1,5 +1,5 @@
-// ferry: PyCapsules that contain Arrow's C structs: "arrow_schema", "arrow_array", "arrow_device_array" and
-// "arrow_array_stream".
+// ferry: PyCapsules that contain Arrow's C structs: "arrow_schema", "arrow_array", "arrow_device_array",
+// "arrow_array_stream" and "arrow_device_array_stream".
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -13,8 +13,9 @@
 namespace FERRY_NAMESPACE::python::detail {
 
 template <class T>
-concept arrow_struct = std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> ||
-                       std::same_as<T, ArrowDeviceArray> || std::same_as<T, ArrowArrayStream>;
+concept arrow_struct =
+    std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> || std::same_as<T, ArrowDeviceArray> ||
+    std::same_as<T, ArrowArrayStream> || std::same_as<T, ArrowDeviceArrayStream>;
 
 /// The capsule names of Arrow's PyCapsule interface. They have static storage duration, because CPython stores the
 /// pointers.
@@ -26,6 +27,8 @@ template <>
 inline constexpr char const* arrow_capsule_name<ArrowDeviceArray> = "arrow_device_array";
 template <>
 inline constexpr char const* arrow_capsule_name<ArrowArrayStream> = "arrow_array_stream";
+template <>
+inline constexpr char const* arrow_capsule_name<ArrowDeviceArrayStream> = "arrow_device_array_stream";
 
 /// Returns the struct that contains the release callback, which is NULL if the struct was moved or released.
 template <arrow_struct T>
