@@ -382,7 +382,7 @@ import sys
 import minitensor as mt
 t = mt.from_dlpack(mt.arange(6, "float32").__dlpack__(max_version=(1, 3)), copy=True)
 assert t.tolist() == [0, 1, 2, 3, 4, 5] and repr(t)
-third_party = {m.split(".")[0] for m in sys.modules if "site-packages" in (getattr(sys.modules[m], "__file__", None) or "")} - before
+third_party = {m.split(".")[0] for m in sys.modules} - before - sys.stdlib_module_names
 assert third_party == {"minitensor"}, third_party
 """
     before = 'import sys\nbefore = {m.split(".")[0] for m in sys.modules}\n'
