@@ -45,11 +45,24 @@ TEST_CASE("R81: a text for Python names no rules, no namespace and no C++ functi
     CHECK(text(dtype, "dtype is int7 (R16): view it as uint8 (R3, R43–R45)") ==
           "to_dlpack: dtype is int7: view it as uint8");
     CHECK(text(read_only, "it is read-only (R11): call data(), or request copy_policy::always") ==
-          "to_dlpack: it is read-only");
+          "to_dlpack: it is read-only: copy the array first, with copy=True or x.copy()");
+    CHECK(text(argument, "no: pass ferry::destination") == "to_dlpack: no");  // no fix fits all such errors
+    CHECK(text(out_of_memory, "it is full: mount it larger, or use others (session_options::segments)") ==
+          "to_dlpack: it is full: mount it larger, or use others");
+    CHECK(text(shape, "the shape (2, 3) is not std::vector's (R1): pass (3, 2)") ==
+          "to_dlpack: the shape (2, 3) is not std::vector's: pass (3, 2)");
     CHECK(text(no_backend, "no support for cuda:0: pass a back end") ==
           "to_dlpack: no support for cuda:0: pass device='cpu', or copy the data to the CPU with the library that "
           "made it");
     CHECK(text(shape, "array_traits::view has (R of (R2") == "to_dlpack: array_traits::view has (R of (R2");
+    for (auto const code : {no_backend, not_accessible, alignment, strides, read_only, copy_needed, not_shareable,
+                            dtype, bad_column, bad_descriptor}) {
+        std::string const fix = ferry::python::detail::fix_in_python(code);
+        CHECK((fix.size() > 5 && fix.size() < 100 && fix.find("::", 1) == std::string::npos));
+        auto const full = text(code, (std::string(370, 'x') + ": f::g").c_str());  // a text of nearly the maximum
+        CHECK(full == "to_dlpack: " + std::string(370, 'x') + fix);
+        CHECK(text(code, "no: call ferry::f") == "to_dlpack: no" + fix);
+    }
     auto& last = ferry::python::detail::registered_exception::last;
     auto* const before = last.get();
     ferry::python::register_exception<ferry::error>(PyExc_KeyError);
