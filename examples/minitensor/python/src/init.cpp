@@ -12,7 +12,7 @@ namespace {
 
 int refuse_sub_interpreters(PyObject* = nullptr) {
     if (PyInterpreterState_Get() == PyInterpreterState_Main()) return 0;
-    PyErr_SetString(PyExc_ImportError, "minitensor works in the main interpreter only");
+    PyErr_SetString(PyExc_ImportError, "this module works in the main interpreter only");
     return -1;
 }
 
@@ -22,7 +22,7 @@ void refuse_in_slots(PyModuleDef& def) {
     if (def.m_slots == slots.data()) return;
     std::size_t count = 0;
     while (def.m_slots[count].slot != 0) ++count;
-    if (count + 2 > slots.size()) Py_FatalError("minitensor: too many slots in nanobind's module");
+    if (count + 2 > slots.size()) Py_FatalError("too many slots in nanobind's module");
     slots[0] = {Py_mod_exec, reinterpret_cast<void*>(+[](PyObject* m) { return refuse_sub_interpreters(m); })};
     std::copy_n(def.m_slots, count + 1, slots.begin() + 1);
     def.m_slots = slots.data();
