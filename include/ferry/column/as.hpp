@@ -68,6 +68,19 @@ enum class unconvertible : std::uint8_t { fails, stays };
     return detail::attempt<column>("ferry::as", where, [&](detail::reporter) { return as(c, format, where); });
 }
 
+/// Returns a column in the representation that a consumer requested, as far as `as` converts it: a node that has no
+/// such conversion, a value that does not fit, or an invalid buffer, keeps its type. So does an extension type, unless
+/// the same one is requested, and a column that the host cannot read. Source: `requested_schema` of Arrow's PyCapsule
+/// interface.
+///
+/// \param c          column
+/// \param requested  column of the requested type, such as the result of `from_arrow_schema`; its items are not read
+/// \return           column. Nothing is an error, except that an allocation that fails throws std::bad_alloc
+[[nodiscard]] inline column as_requested(column const& c, column_view requested,
+                                         std::source_location where = std::source_location::current()) {
+    return detail::convert_column(c, requested, detail::unconvertible::stays, "ferry::as_requested", where);
+}
+
 }  // namespace FERRY_NAMESPACE
 
 #if !defined(FERRY_SEPARATE_COMPILATION)

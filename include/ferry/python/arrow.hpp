@@ -18,42 +18,36 @@ struct FERRY_HIDDEN column_methods {
     static PyObject* schema(PyObject* self, PyObject*) noexcept {
         return guarded([&] { return arrow_schema_capsule((*column_in{self}).view()); });
     }
+    /// The column, as the arguments of a method for Arrow's structs request it.
+    static column requested(char const* method, bool allow_keywords, PyObject* self, PyObject* const* args,
+                            Py_ssize_t positional, PyObject* keywords) {
+        auto* const schema = parse_arrow_arguments(method, args, positional, keywords, allow_keywords);
+        return requested_column(method, *column_in{self}, schema);
+    }
     static PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         return guarded([&] {
-            constexpr auto method = "__arrow_c_array__";
-            column_in held{self};
-            column const& c = *held;
-            check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, false));
+            auto const c = requested("__arrow_c_array__", false, self, args, positional, keywords);
             return arrow_array_capsules(c);
         });
     }
     static PyObject* device_array(PyObject* self, PyObject* const* args, Py_ssize_t positional,
                                   PyObject* keywords) noexcept {
         return guarded([&] {
-            constexpr auto method = "__arrow_c_device_array__";
-            column_in held{self};
-            column const& c = *held;
-            check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, true));
+            auto const c = requested("__arrow_c_device_array__", true, self, args, positional, keywords);
             return arrow_device_array_capsules(c);
         });
     }
     // Streams of one chunk.
     static PyObject* stream(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         return guarded([&] {
-            constexpr auto method = "__arrow_c_stream__";
-            column_in held{self};
-            column const& c = *held;
-            check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, false));
+            auto const c = requested("__arrow_c_stream__", false, self, args, positional, keywords);
             return arrow_stream_capsule(chunked{c});
         });
     }
     static PyObject* device_stream(PyObject* self, PyObject* const* args, Py_ssize_t positional,
                                    PyObject* keywords) noexcept {
         return guarded([&] {
-            constexpr auto method = "__arrow_c_device_stream__";
-            column_in held{self};
-            column const& c = *held;
-            check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, true));
+            auto const c = requested("__arrow_c_device_stream__", true, self, args, positional, keywords);
             return arrow_device_stream_capsule(chunked{c});
         });
     }
@@ -82,23 +76,23 @@ struct FERRY_HIDDEN column_methods {
         {"__arrow_c_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&array)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__arrow_c_array__($self, /, requested_schema=None)\n--\n\n"
-                   "Return a pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. No data is "
-                   "cast.")},
+                   "Return a pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. "
+                   "What requested_schema asks for is converted if no value changes.")},
         {"__arrow_c_device_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&device_array)),
          METH_FASTCALL | METH_KEYWORDS,
-         PyDoc_STR(
-             "__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n"
-             "Return a pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. No data is "
-             "cast.")},
+         PyDoc_STR("__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n"
+                   "Return a pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. "
+                   "What requested_schema asks for is converted if no value changes.")},
         {"__arrow_c_stream__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&stream)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__arrow_c_stream__($self, /, requested_schema=None)\n--\n\n"
-                   "Return an 'arrow_array_stream' capsule of one chunk that shares the memory. No data is cast.")},
+                   "Return an 'arrow_array_stream' capsule of one chunk that shares the memory. "
+                   "What requested_schema asks for is converted if no value changes.")},
         {"__arrow_c_device_stream__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&device_stream)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__arrow_c_device_stream__($self, /, requested_schema=None, **kwargs)\n--\n\n"
-                   "Return an 'arrow_device_array_stream' capsule of one chunk that shares the memory. No data is "
-                   "cast.")},
+                   "Return an 'arrow_device_array_stream' capsule of one chunk that shares the memory. "
+                   "What requested_schema asks for is converted if no value changes.")},
         {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"

@@ -4,12 +4,14 @@
 #include <ferry/python/arguments.hpp>
 #include <ferry/python/detail/arrow_capsule.hpp>
 #include <ferry/python/error.hpp>
+#include <ferry/python/gil.hpp>
 #include <ferry/python/object.hpp>
 
 #include <ferry/arrow/chunked.hpp>
 #include <ferry/arrow/device.hpp>
 #include <ferry/arrow/from_schema.hpp>
 #include <ferry/arrow/to_arrow.hpp>
+#include <ferry/column/as.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/type.hpp>
@@ -81,20 +83,21 @@ class schema_request {
     std::source_location where_;
 };
 
-/// Checks the schema that a consumer requested for a column; `capsule` is null if the consumer requested none.
-/// Columns are never cast: if another representation is requested, the export has the schema of the column, as the
-/// interface permits.
+/// Returns a column as a consumer requested it: as_requested, and the column if `capsule` is null, because the consumer
+/// requested none. Releases the GIL during a conversion.
 /// \throws error_is_set  TypeError: not a capsule with a schema
 /// \throws error  errc::bad_column: an invalid schema;  argument: the schema describes other data
-inline void check_requested_schema(char const* method, column_view c, PyObject* capsule) {
-    if (capsule == nullptr) return;
+[[nodiscard]] inline column requested_column(char const* method, column c, PyObject* capsule) {
+    if (capsule == nullptr) return c;
     auto const where = std::source_location::current();
     auto const read = [&] {
         critical_section const alone{capsule};
         return from_arrow_schema(struct_in<ArrowSchema>(capsule, "requested_schema"), where);
     };
     column const expected = read();
-    schema_request{method, where}.require(expected.view(), c, ferry::detail::column_path{c.name()});
+    schema_request{method, where}.require(expected.view(), c.view(), ferry::detail::column_path{c.name()});
+    without_gil const released;
+    return as_requested(c, expected.view(), where);
 }
 
 /// Reads the arguments of `__arrow_c_array__(requested_schema=None)` and `__arrow_c_device_array__`. With

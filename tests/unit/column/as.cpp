@@ -1,6 +1,8 @@
 // Conversions of columns to other representations: values, shared buffers, and what does not fit.
 #include <ferry/column.hpp>
 #include <ferry/column/as.hpp>
+#include <ferry/column/make_struct.hpp>
+#include <ferry/column/metadata.hpp>
 
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
@@ -249,4 +251,46 @@ TEST_CASE("a column on a device is refused, and the message names the cure; its 
     both_fail(
         errc::not_accessible, [&] { static_cast<void>(ferry::as(c, "l")); }, [&] { return ferry::try_as(c, "l"); },
         {"to("});
+}
+
+TEST_CASE("what a consumer requests is converted as far as no value is lost, and the rest is unchanged") {
+    auto const c = numbers<std::int64_t>("l", {1, 300});
+    CHECK(ferry::as_requested(c, numbers<std::int16_t>("s", {})).format() == "s");
+    for (auto const* to : {"c", "f", "b"}) {  // too narrow, or no conversion
+        INFO(to);
+        auto const same = ferry::as_requested(c, numbers<std::int8_t>(to, {}));
+        CHECK(same.format() == "l");
+        CHECK(same.view().buffers()[1].data == c.view().buffers()[1].data);
+    }
+    ferry::column const fields[] = {c, c, numbers<std::int64_t>("l", {1, 2})};
+    ferry::column const wanted[] = {numbers<std::int8_t>("c", {}), numbers<std::int32_t>("i", {}),
+                                    numbers<std::int8_t>("c", {})};
+    auto const rows = ferry::as_requested(ferry::make_struct(fields), ferry::make_struct(wanted));
+    CHECK(rows.child(0).format() == "l");
+    CHECK(rows.child(1).format() == "i");
+    CHECK(rows.child(2).format() == "c");
+    CHECK(ferry::try_validate(rows.view(), ferry::validation::full));
+    CHECK(support::for_each_failing_allocation([&](int) {
+              static_cast<void>(ferry::as_requested(ferry::make_struct(fields), ferry::make_struct(wanted)));
+          }) > 5);
+}
+
+TEST_CASE("a requested schema does not convert device memory, or the storage of another extension type") {
+    column_buffer const buffers[] = {{}, {reinterpret_cast<void const*>(64), 8}};
+    auto const on_device = ferry::make_column({.format = "i", .name = "x", .length = 2, .buffers = buffers}, {},
+                                              {ferry::device_type::cuda, 0});
+    CHECK(ferry::as_requested(on_device, numbers<std::int64_t>("l", {})).format() == "i");
+    auto const of = [](char const* format, std::string_view extension) {
+        column_buffer const none[2] = {};
+        return ferry::make_column(
+            {.format = format,
+             .buffers = none,
+             .metadata = ferry::metadata_builder{}.add("ARROW:extension:name", extension).bytes()},
+            {});
+    };
+    CHECK(ferry::as_requested(of("c", "arrow.bool8"), numbers<std::int64_t>("l", {})).format() == "c");
+    CHECK(ferry::as_requested(of("c", "a"), of("l", "b")).format() == "c");
+    auto const same = ferry::as_requested(of("c", "a"), of("l", "a"));
+    CHECK(same.format() == "l");
+    CHECK(ferry::metadata_view{same.view().metadata()}.find("ARROW:extension:name") == "a");
 }

@@ -145,13 +145,13 @@ class Column:
     def __arrow_c_schema__(self) -> Any:
         """A capsule 'arrow_schema' of the type."""
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        """A pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. Nothing is cast."""
+        """A pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. What requested_schema asks for is converted if no value changes."""
     def __arrow_c_device_array__(self, requested_schema: Any = None, **kwargs: None) -> tuple[Any, Any]:
-        """A pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. Nothing is cast."""
+        """A pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. What requested_schema asks for is converted if no value changes."""
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """A capsule 'arrow_array_stream' of one chunk that shares the memory. Nothing is cast."""
+        """A capsule 'arrow_array_stream' of one chunk that shares the memory. What requested_schema asks for is converted if no value changes."""
     def __arrow_c_device_stream__(self, requested_schema: Any = None, **kwargs: None) -> Any:
-        """A capsule 'arrow_device_array_stream' of one chunk that shares the memory. Nothing is cast."""
+        """A capsule 'arrow_device_array_stream' of one chunk that shares the memory. What requested_schema asks for is converted if no value changes."""
     def __dlpack__(
         self,
         *,

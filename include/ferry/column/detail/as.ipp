@@ -12,6 +12,7 @@
 #include <ferry/column/detail/load.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/value_reader.hpp>
+#include <ferry/column/metadata.hpp>
 #include <ferry/space/buffer.hpp>
 
 #include <algorithm>
@@ -38,7 +39,9 @@ class conversion {
 
     [[nodiscard]] column run(column const& c, column_view want) {
         if (has_type(c.view(), want)) return c;
-        c.view().require_host(api_, where_);
+        auto const readable = c.view().try_require_host(api_, where_);
+        if (!readable && those_ == unconvertible::stays) return c;
+        readable.value();
         held_->source = c.owner();
         auto const parts = convert(c.view(), want, column_path{c.name()});
         return build_column(parts, held_, cpu, {api_, where_});
@@ -78,6 +81,9 @@ class conversion {
         for (int i = 0; i < want.child_count(); ++i)
             if (!has_type(child_of(c, i), child_of(want, i))) return false;
         return !c.has_dictionary() || has_type(dictionary_of(c), dictionary_of(want));
+    }
+    [[nodiscard]] static std::string_view extension_of(column_view c) {
+        return metadata_view{c.metadata()}.find("ARROW:extension:name");
     }
     [[noreturn]] FERRY_COLD void refuse(errc code, column_path const& path, message const& what,
                                         message const& fix) const {
@@ -165,6 +171,8 @@ class conversion {
 
     [[nodiscard]] column_parts convert(column_view c, column_view want, column_path const& path) {
         if (those_ == unconvertible::fails) return convert_node(c, want, path);
+        if (auto const extension = extension_of(c); !extension.empty() && extension != extension_of(want))
+            return unchanged(c);
         auto const count = held_->memory.size();
         try {
             return convert_node(c, want, path);
