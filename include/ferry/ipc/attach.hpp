@@ -17,9 +17,9 @@ namespace FERRY_NAMESPACE::ipc {
 /// in host memory are mapped without write access. A descriptor of this process and session returns an alias that
 /// shares the exporter's owner.
 ///
-/// Does not block, except for the wait that `attach_options::stream` describes, and to unmap cached device memory that
-/// is no longer shared while work queued here still uses it. The deleter of the last tensor of such memory waits
-/// likewise. Deleters may run on any thread.
+/// Does not block, except for the wait that `attach_options::stream` describes, and when it unmaps cached device memory
+/// that is no longer shared: then it waits for the work of this process that uses the memory. The deleter of the last
+/// tensor of such memory waits likewise. Deleters may run on any thread.
 ///
 /// \param from     descriptor of a tensor, from `shared::descriptor`
 /// \param options  session, stream, device and file descriptors

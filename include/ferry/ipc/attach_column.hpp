@@ -1,4 +1,5 @@
-// ferry: attach_column and attach_list, which map what another process shares: a column, or tensors and columns.
+// ferry: attach_column and attach_list, which map a column, or a list of tensors and columns, that another process
+// shares.
 #pragma once
 
 #include <ferry/column/column.hpp>
@@ -7,11 +8,12 @@
 namespace FERRY_NAMESPACE::ipc {
 /// Attaches a column that another process of this user shares, without a copy.
 ///
-/// The rules of `attach` apply. Columns, slices and children share the mappings of all memories, which the last of them
-/// removes, on any thread. The column is read-only; host memory is mapped without write access.
+/// The rules of `attach` apply. Columns, slices and children share the mappings of all memories; the mappings are
+/// removed with the last of them, on any thread. The column is read-only; host memory is mapped without write access.
 ///
-/// Each child is on the device on which the exporter has it; one without bytes is on the device of the first memory.
-/// With `options.device`, all device memory is on that device, except memory of pools. Host memory stays on the host.
+/// Each child is on the device on which the exporter has it; a child without bytes is on the device of the first
+/// memory. With `options.device`, all device memory is opened on that device, except memory of pools. Host memory stays
+/// on the host.
 ///
 /// Before any buffer is read, each is checked against the memory that exists, and the structure of the column against
 /// the sizes of its buffers. Values are not checked: call `validate` for a full check when the exporter is not trusted.
@@ -34,8 +36,9 @@ template <class BackEnd>
 
 /// Attaches the tensors and columns of a list that another process of this user shares, without a copy.
 ///
-/// The rules of `attach` and `attach_column` apply. The items share the mappings of all memories: the exporter counts
-/// readers until the last of them is dropped. A segment is mapped with write access if a tensor in it may be written.
+/// The rules of `attach` and `attach_column` apply. The items share the mappings of all memories, so the exporter
+/// counts readers until the last item is dropped. A segment is mapped with write access if a tensor in it may be
+/// written.
 ///
 /// \param from     descriptor of a list; that of one tensor or column is a list of one
 /// \param options  as for `attach`

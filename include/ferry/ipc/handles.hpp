@@ -12,7 +12,7 @@
 #include <ferry/wire/descriptor.hpp>
 
 #include <concepts>
-#include <memory>  // what a back end opens is owned
+#include <memory>  // owns the memory that a back end opens
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -26,7 +26,7 @@ using event_handle = std::array<std::byte, event_handle_bytes>;
 
 /// Parameters for opening memory, in addition to its description.
 struct opening {
-    /// Device on which to open it; empty: the one with the UUID of the description.
+    /// Device on which to open the memory; if empty, the device with the UUID in the description.
     std::optional<ferry::device> where{};
     /// File descriptor received with the descriptor, of a pool or an anonymous segment, or -1. Borrowed for the call.
     int file = -1;
@@ -35,14 +35,15 @@ struct opening {
 /// State that a back end keeps in the exporting process while an importer may use the memory, such as the ready event.
 /// It does not contain the owner of the memory, which is destroyed later.
 ///
-/// - `description()`: kind, type, device, id, allocation, offset, length, handle and ready of a wire::memory; ferry
-///   writes the name. The id is one that the address of the allocation never gets again (CUDA: the buffer ID).
+/// - `description()`: returns the kind, type, device, id, allocation, offset, length, handle and ready event of a
+///   wire::memory; ferry writes the name. A later allocation at the same address must have another id (in CUDA, the
+///   buffer ID).
 /// - `wait_ready(on)`: as for opened_memory, for tensors that the exporting process attaches itself.
 /// - `record_ready(on)`: importers that attach the memory after this call wait for all work queued on `on`, instead of
-///   that recorded before; `description().ready` may change. With a token that names no stream nothing happens. Does
+///   the work recorded before; `description().ready` may change. Has no effect with a token that names no stream. Does
 ///   not block the host, unless no event is free.
-/// - `order_after(handle, on)`: work queued on `on` after this call runs after the event; with no stream the host
-///   waits. False when the handle cannot be opened.
+/// - `order_after(handle, on)`: work queued on `on` after this call runs after the event; without a stream, the host
+///   waits. Returns false when the handle cannot be opened.
 template <class E>
 concept exported_memory =
     std::move_constructible<E> && requires(E& e, E const& c, event_handle const& done, stream_token on) {
@@ -59,11 +60,11 @@ concept exported_memory =
 /// - `data()`: the first byte of the exported range (not of the allocation).
 /// - `device()`: its device, as numbered in this process.
 /// - `wait_ready(memory, on)`: work queued on `on` after this call sees the data written before the share
-///   (`memory.ready`); with a token that names no stream the host waits, unless it is no_sync.
+///   (`memory.ready`). With a token that names no stream, the host waits, unless the token is no_sync.
 /// - `record_done(on, out)`: marks all work queued on `on` before this call, and writes to `out` the handle of an event
-///   for it and for all work marked earlier on any stream: the exporter sees the last handle only. The memory owns
-///   the event until the destructor has waited. False when there was nothing to mark, or the host has waited instead;
-///   handles returned earlier remain valid. Called by one thread at a time.
+///   that completes after this work and all work marked earlier on any stream, because the exporter sees only the last
+///   handle. The memory owns the event until the destructor has waited. Returns false when there was nothing to mark,
+///   or the host has waited instead; handles returned earlier remain valid. Called by one thread at a time.
 template <class O>
 concept opened_memory = std::move_constructible<O> &&
                         requires(O& o, O const& c, wire::memory const& m, stream_token on, event_handle& out) {
@@ -73,18 +74,18 @@ concept opened_memory = std::move_constructible<O> &&
                             { o.record_done(on, out) } -> ferry::detail::yields<bool>;
                         };
 
-/// A back end that can share its memory with other processes. It need not keep any state: all state is in the objects
-/// that it returns, and in the session. Those may outlive the back end only if it documents so. Its operations, and
-/// those of the objects that they return except `description`, `data` and `device`, may return `result<R>` instead of
-/// R.
+/// A back end that can share its memory with other processes. It need not keep any state, because all state is in the
+/// objects that it returns, and in the session. These objects may outlive the back end only if its documentation says
+/// so. Its operations, and those of the returned objects except `description`, `data` and `device`, may return
+/// `result<R>` instead of R.
 ///
 /// - `exports(device)`: whether this back end shares memory of the device by handles. False for host memory, which is
 ///   shared in segments.
 /// - `export_memory(range, device, ready_on)`: makes the handle, and records an event after all work queued on
 ///   `ready_on`. Does not block the host, unless no event is free. \throws error  errc::not_exportable when no handle
 ///   can be made for this memory
-/// - `refusal(range, device)`: the reason for errc::not_exportable, a sentence such as `it comes from a stream-ordered
-///   pool`; null for memory that `export_memory` exports. Called only after that error.
+/// - `refusal(range, device)`: returns the reason for errc::not_exportable, a clause such as `it comes from a
+///   stream-ordered pool`; null for memory that `export_memory` exports. Called only after that error.
 /// - `allocate_exportable(device, bytes, on)`: allocates memory that `export_memory` exports, for copies.
 /// - `opens(memory)`: whether this back end opens memory of such a description.
 /// - `open_memory(memory, opening)`: opens it. \throws error  errc::stale_handle, device_not_found, no_peer_access,
@@ -92,8 +93,8 @@ concept opened_memory = std::move_constructible<O> &&
 ///
 /// Optional; without it, memory that was attached is copied when it is shared again:
 ///
-/// - `pass_on(memory, ready_on)`: as `export_memory`, for memory that this process has opened with this description, of
-///   which all but the event is kept. Called only if `passes_on(memory)`.
+/// - `pass_on(memory, ready_on)`: as `export_memory`, for memory that this process has opened with this description.
+///   The new description differs only in the event. Called only if `passes_on(memory)` is true.
 template <class B>
 concept handle_back_end = back_end<B> && requires(B& b, ferry::device d, byte_range const& r, std::size_t n,
                                                   stream_token on, wire::memory const& m, opening const& o) {
@@ -209,7 +210,7 @@ struct handle_calls_of final : handle_calls {
     B& its;
 };
 
-/// Does not compile for a back end that has some operations of handle_back_end, which would be ignored.
+/// Fails to compile for a back end that has only some operations of handle_back_end, because they would be ignored.
 template <class B>
 [[nodiscard]] consteval bool refuse_near_miss() {
     constexpr bool exports =
@@ -239,9 +240,9 @@ struct has_handles {
 
 }  // namespace detail
 
-/// A reference to a back end of any type, with the operations of `handle_back_end` if it has them. Any back end
-/// converts to it, also a temporary one for the duration of a call. As thread-safe as the back end, which must outlive
-/// it.
+/// A reference to a back end of any type, with the operations of `handle_back_end` if the back end has them. Any back
+/// end converts to it, including a temporary one for the duration of a call. The back end must outlive the reference.
+/// As thread-safe as the back end.
 class handle_ref : public back_end_ref {
    public:
     /// References `host_only`.
@@ -263,11 +264,11 @@ class handle_ref : public back_end_ref {
     }
 
    private:
-    /// The operations of handle_back_end; null: the back end has none.
+    /// Returns the operations of handle_back_end; null if the back end has none.
     [[nodiscard]] friend std::unique_ptr<detail::handle_calls> calls_of(handle_ref const& b) {
         return b.make_calls_ != nullptr ? b.make_calls_(b.sharing_) : nullptr;
     }
-    /// Whether it is `share_only`.
+    /// Returns whether the back end is `share_only`.
     [[nodiscard]] friend bool never_copies(handle_ref const& b) noexcept { return b.never_copies_; }
 
     bool never_copies_ = false;

@@ -1,4 +1,4 @@
-// ferry: options of sessions, share, attach and topics, and what a session counts and a share copied.
+// ferry: options of sessions, share, attach and topics, the counts of a session, and the copies of a share.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
@@ -25,10 +25,10 @@ enum class segment_kind : std::uint8_t {
 
 /// Options of a session.
 struct session_options {
-    /// Maximum number of unused mappings kept for later attaches, the most recently used ones; 0: none. A session has
-    /// no thread: an unused mapping whose share is closed stays, within the bounds of this and of `unused_bytes`, until
-    /// the session is next called: a share, an attach that makes a mapping, `session::collect`, or a release of a
-    /// tensor at least 1 ms after the last one that looked for closed shares.
+    /// Maximum number of unused mappings kept for later attaches; the least recently used ones are removed first. 0
+    /// keeps none. Because a session has no thread, an unused mapping whose share is closed stays, within this limit
+    /// and `unused_bytes`, until the next share, attach that makes a mapping, `session::collect`, or release of a
+    /// tensor that checks for closed shares, which releases do at most once in 1 ms.
     std::size_t unused_mappings = 64;
     /// Kind of the segments that the session or `shared_space` allocates. A share of device memory has a segment as
     /// well, without data. Anonymous segments need no /dev/shm and are not limited by its size (64 MiB in many
@@ -50,29 +50,31 @@ struct session_counts {
 
 /// Options of `share`. An aggregate whose order of members is frozen.
 struct share_options {
-    /// Session that records the share; borrowed. Null: the share is neither found again nor attached as an alias.
+    /// Session that records the share; borrowed. If null, this process can neither find the share again nor attach it
+    /// as an alias.
     ipc::session* session = nullptr;
-    /// if_needed: memory that cannot be shared in place is copied; never, or with `share_only`: that is an error;
-    /// always: the tensor is copied into an allocation of its own.
+    /// With if_needed, memory that cannot be shared in place is copied; with never, and with `share_only`, such memory
+    /// is an error. With always, the tensor is copied into an allocation of its own.
     copy_policy copy{};
-    /// Stream on which the data is ready. Default for an array: that of its adapter.
+    /// Stream on which the data is ready. The default for an array is the stream that its adapter returns.
     stream_token ready_on{};
-    /// Shares host memory in an anonymous segment read-only, and seals it: no process, including this one, can write
-    /// it any more, and `session::sealed` is true in importers. Memory that is pinned (cudaHostRegister, a transfer) is
-    /// not frozen; if it has been shared read-only before, this process cannot write it after the attempt either.
+    /// Shares host memory in an anonymous segment read-only, and seals it. Afterwards no process, including this one,
+    /// can write to it, and `session::sealed` is true in importers. Memory that is pinned (cudaHostRegister, a
+    /// transfer) is not frozen; if it has been shared read-only before, this process cannot write to it after the
+    /// attempt either.
     bool freeze = false;
 };
 
 /// Options of `attach`, `attach_column` and `attach_list`. An aggregate whose order of members is frozen.
 struct attach_options {
-    /// Session that caches the mapping; borrowed. Null: the mapping is made for this tensor alone.
+    /// Session that caches the mapping; borrowed. If null, the mapping is made for this tensor alone.
     ipc::session* session = nullptr;
-    /// Stream on which the data will be used. It waits for the work that the exporter queued, and when the tensor is
-    /// dropped an event on it is passed to the exporter. Without a stream the host waits, and no work that uses the
-    /// tensor may be pending when it is dropped. A tensor dropped while its stream is captured counts as read until
-    /// this process ends, because the time at which a graph runs is unknown.
+    /// Stream on which the data will be used. It waits for the work that the exporter queued. When the tensor is
+    /// dropped, an event on the stream is passed to the exporter. Without a stream the host waits, and no work that
+    /// uses the tensor may be pending when it is dropped. A tensor that is dropped while its stream is captured is
+    /// counted as in use until this process ends, because the time at which a graph runs is unknown.
     stream_token stream{};
-    /// Device on which to open device memory; empty: the device of the exporter, found by its UUID. Memory of a CUDA
+    /// Device on which to open device memory; if empty, the device of the exporter, found by its UUID. Memory of a CUDA
     /// pool stays on its device, and this device gets access to it.
     std::optional<ferry::device> device{};
     /// File descriptors received with the descriptor, one for each of its memories, -1 where none is needed: the file
@@ -84,19 +86,20 @@ struct attach_options {
 /// Options of publishers, subscribers and registries. An aggregate whose order of members is frozen.
 struct topic_options {
     /// Directory of the names, which only this user can enter (mode 0700), and which is created if it is missing.
-    /// Empty: `ferry` in the directory that XDG_RUNTIME_DIR names, or, without one, /dev/shm/ferry-<uid>.
+    /// If empty, `ferry` in the directory that XDG_RUNTIME_DIR names; if that is not set, /dev/shm/ferry-<uid>.
     std::string directory{};
     /// Converts descriptors to text for readers without ferry, such as `[](auto& d) { return ferry::wire::to_json(d);
-    /// }`. Null: only their bytes are published.
+    /// }`. If null, only their bytes are published.
     std::string (*text)(wire::descriptor const&) = nullptr;
 };
 
 /// The copies that `share` made.
 struct share_copies {
-    std::uint64_t bytes = 0;  ///< without padding
-    /// Of a column or a list: the path and kind of each buffer, such as `orders.price: data`.
+    std::uint64_t bytes = 0;  ///< number of bytes copied, without padding
+    /// For a column or a list, the path and kind of each buffer, such as `orders.price: data`.
     std::vector<std::string> buffers{};
-    /// Why the first of them could not be shared in place; null: nothing was copied, or a copy was requested.
+    /// The reason why the first copied memory could not be shared in place; null if nothing was copied, or a copy was
+    /// requested.
     char const* reason = nullptr;
 
     /// Returns whether anything was copied.

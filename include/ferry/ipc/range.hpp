@@ -13,8 +13,8 @@ namespace FERRY_NAMESPACE::ipc {
 /// The smallest range of bytes that contains all elements of a tensor, for strides of any sign. Borrows the memory.
 struct byte_range {
     std::byte const* begin = nullptr;  ///< null when the tensor is empty
-    std::size_t length = 0;            ///< bytes
-    std::int64_t first = 0;            ///< bytes from `begin` to element 0
+    std::size_t length = 0;            ///< length in bytes
+    std::int64_t first = 0;            ///< number of bytes from `begin` to element 0
 
     friend constexpr bool operator==(byte_range const&, byte_range const&) = default;
 };
@@ -30,7 +30,7 @@ struct byte_range {
 
 namespace detail {
 
-/// The exported range of a memory in this process; null: it is empty.
+/// The place of an exported memory in this process; `begin` is null if the memory is empty.
 struct memory_range {
     std::byte* begin = nullptr;
     std::size_t bytes = 0;

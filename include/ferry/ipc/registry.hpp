@@ -18,8 +18,8 @@ struct registry_options {
     std::size_t most_allocations = 512;
 };
 
-/// Publishes tensors and columns under names. The newest of a name wins. If they have too many bytes or allocations,
-/// those that no process reads are dropped, the least recently found first.
+/// Publishes tensors and columns under names. A new entry replaces the one of the same name. When the entries exceed
+/// the maximum number of bytes or allocations, those that no process reads are dropped, the least recently found first.
 ///
 /// One process at a time owns a registry; its entries end with it, and readers keep what they have. Not thread-safe. In
 /// a forked child, calls fail and the destructor has no effect.
@@ -27,7 +27,7 @@ class registry {
    public:
     /// Claims a registry, and removes the entries of a killed owner.
     /// \param name  1 to 200 bytes
-    /// \param how   bound, directory and text
+    /// \param how   limits, directory and text
     /// \throws error  errc::busy: another process owns it; errc::argument; errc::permission: a directory is not this
     ///                user's alone; errc::out_of_memory
     /// \throws std::bad_alloc
@@ -58,9 +58,9 @@ class registry {
     }
     /// Removes an entry. Readers keep what they have.
     /// \param name  its name
-    /// \return      false: no such entry
+    /// \return      false if there is no such entry
     FERRY_INLINE bool drop(std::string_view name);
-    /// Returns the bytes of the published memory.
+    /// Returns the size of the published memory in bytes.
     [[nodiscard]] FERRY_INLINE std::uint64_t bytes() const noexcept;
     /// Returns the number of entries.
     [[nodiscard]] FERRY_INLINE std::size_t size() const noexcept;
@@ -70,14 +70,14 @@ class registry {
     std::unique_ptr<state> state_;
 };
 
-/// Attaches the tensor that a registry has under a name.
+/// Attaches a tensor that is published in a registry.
 ///
 /// \param registry_name  name of the registry
 /// \param name           name of the entry
 /// \param how            as for `attach`
 /// \param b              back end; a `handle_back_end` for device memory
 /// \param names          directory
-/// \return               the tensor; empty: no such entry
+/// \return               the tensor; empty if there is no such entry
 /// \throws error  errors of `attach`; errc::permission: the directory is not this user's alone
 [[nodiscard]] FERRY_INLINE std::optional<managed_tensor> find_tensor(std::string_view registry_name,
                                                                      std::string_view name,
@@ -90,7 +90,7 @@ class registry {
 /// \param how            as for `attach_column`
 /// \param b              back end
 /// \param names          directory
-/// \return               the column; empty: no such entry
+/// \return               the column; empty if there is no such entry
 /// \throws error  as for tensors
 [[nodiscard]] FERRY_INLINE std::optional<column> find_column(std::string_view registry_name, std::string_view name,
                                                              attach_options const& how = {}, handle_ref b = host_only,

@@ -7,15 +7,15 @@
 #include <cstddef>
 #include <source_location>
 #include <span>
-#include <vector>  // what is received is owned
+#include <vector>  // owns the received bytes
 
 namespace FERRY_NAMESPACE::ipc {
 
 /// Limits of one `send` or `receive`.
 struct transfer_limits {
-    std::size_t bytes = std::size_t{1} << 20;  ///< largest message
-    std::size_t files = 64;                    ///< most files of a message; at most 253, the limit of the kernel
-    std::chrono::milliseconds patience{2000};  ///< longest duration of the call
+    std::size_t bytes = std::size_t{1} << 20;  ///< maximum size of a message in bytes
+    std::size_t files = 64;                    ///< maximum number of files; at most 253, the limit of the kernel
+    std::chrono::milliseconds patience{2000};  ///< maximum duration of the call
 };
 
 /// A received message. Owns its files.
@@ -28,8 +28,8 @@ struct parcel {
 ///
 /// The socket is connected, of type SOCK_STREAM or SOCK_SEQPACKET, blocking or not; one thread at a time sends. On
 /// SOCK_SEQPACKET, the message is one datagram. Returns when the kernel has the message, not when the peer has received
-/// it; the files may be closed then. After an error within a message, which the peer would continue with the next one,
-/// the connection is shut down.
+/// it; the files may be closed then. After an error within a message, the connection is shut down, because the peer
+/// would take the next message for the rest of this one.
 ///
 /// \param socket  socket; borrowed
 /// \param bytes   content of the message; may be empty
@@ -44,16 +44,16 @@ FERRY_INLINE void send(int socket, std::span<std::byte const> bytes, std::span<i
 
 /// Receives a message that the peer has sent with `send`; one thread at a time receives.
 ///
-/// On failure, all received files are closed, and after an error within a message, the connection is shut down: close
-/// the socket. Sockets among the files are refused, because closing one may wait (SO_LINGER). Closing a file of a file
-/// system that the peer serves may wait as well: receive only from a peer that may delay this process (SO_PEERCRED).
+/// On failure, all received files are closed. After an error within a message, the connection is shut down; close the
+/// socket. Sockets among the files are refused, because closing one may wait (SO_LINGER). Closing a file of a file
+/// system that the peer serves may wait as well, so receive only from a peer that may delay this process (SO_PEERCRED).
 ///
 /// \param socket  socket, as for `send`; borrowed
 /// \param limits  limits of the message and of the call; no more memory than this is allocated
 /// \return        content of the message, and its files, with close-on-exec
-/// \throws error  errc::bad_descriptor: not a message of `send`, beyond the limits, or not with the files that it
-///                states; errc::busy: no whole message in time; errc::exporter_gone: the peer has closed the socket;
-///                errc::out_of_memory: too many open files; errc::argument: not such a socket
+/// \throws error  errc::bad_descriptor: not a message of `send`, a message beyond the limits, or one without the files
+///                that it states; errc::busy: no complete message in time; errc::exporter_gone: the peer has closed the
+///                socket; errc::out_of_memory: too many open files; errc::argument: a socket of another type
 /// \throws std::bad_alloc
 [[nodiscard]] FERRY_INLINE parcel receive(int socket, transfer_limits const& limits = {},
                                           std::source_location where = std::source_location::current());

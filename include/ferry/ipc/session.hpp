@@ -1,4 +1,4 @@
-// ferry: session, the shares and cached mappings of a process.
+// ferry: session, which records the shares of a process and caches its mappings.
 #pragma once
 
 #include <ferry/fwd.hpp>
@@ -19,7 +19,7 @@ class session_state;
 /// shared is shared without a copy. Without one, each call is independent.
 ///
 /// Thread-safe; has no thread and no global state. Shares and tensors may outlive it. A forked child may continue to
-/// use it: the parent keeps its shares, and the child maps memory anew. As with any mutex, no other thread may be in a
+/// use it; the parent keeps its shares, and the child maps memory again. As with any mutex, no other thread may be in a
 /// call during the fork.
 class session {
    public:
@@ -31,20 +31,21 @@ class session {
     /// Unmaps memory that no tensor uses.
     FERRY_INLINE void trim() noexcept;
     /// Frees the owners of closed shares of device memory that no importer maps, polling until `limit`, and unmaps
-    /// unused memory that its exporter has closed. `share` does the same without waiting. Also removes names that ended
-    /// exporters of this user have left in /dev/shm, of a bounded number of files in each call. Owners left when the
-    /// session and its shares are destroyed are never freed, because an importer may still read their memory.
+    /// unused memory that its exporter has closed. `share` does the same without waiting. Also removes names that
+    /// exporters of this user have left in /dev/shm when they ended; each call checks a bounded number of files. Owners
+    /// that remain when the session and its shares are destroyed are never freed, because an importer may still read
+    /// their memory.
     /// \param limit  longest wait
-    /// \return       number of such shares left
+    /// \return       number of closed shares whose owners remain
     FERRY_INLINE std::size_t collect(std::chrono::nanoseconds limit = {}) noexcept;
-    /// Closes all open shares. For the end of a process: otherwise their names would remain until the next exporter
-    /// starts.
+    /// Closes all open shares. Call it at the end of a process; otherwise the names of the shares would remain until
+    /// the next exporter starts.
     FERRY_INLINE void close_all() noexcept;
-    /// Returns whether no process can write the memory of a tensor any more, from the seals of its file. Such memory of
-    /// an exporter that is not trusted can be validated in place; other shared memory must be copied first.
+    /// Returns whether the file of a tensor's memory has seals that prevent all further writes. Such memory of an
+    /// exporter that is not trusted can be validated in place; other shared memory must be copied first.
     /// \param v  a tensor in host memory that this session shares or has attached
     [[nodiscard]] FERRY_INLINE bool sealed(tensor_view const& v) const;
-    /// Overload for a column: all its buffers, of which there must be one. Requires #include
+    /// Overload for a column. Checks all its buffers; returns false if it has none. Requires #include
     /// <ferry/ipc/attach_column.hpp>.
     /// \param c  a column that this session shares or has attached
     [[nodiscard]] FERRY_INLINE bool sealed(column_view const& c) const;
@@ -61,7 +62,7 @@ namespace detail {
 inline constexpr char const* share_api = "ferry::ipc::share";
 
 struct session_access {
-    /// The state of a session, or new state for one call, which caches nothing.
+    /// Returns the state of a session; for null, a new state for one call, which caches nothing.
     [[nodiscard]] FERRY_INLINE static std::shared_ptr<session_state> state(session* s);
 };
 

@@ -12,13 +12,13 @@ namespace FERRY_NAMESPACE::ipc {
 
 namespace detail {
 
-/// A share, and where the caller moves the tensor that owns the memory, last (D25).
+/// A share, and the place to which the caller moves the tensor that owns the memory, as the last step (D25).
 struct view_share {
     shared made;
     std::shared_ptr<managed_tensor> owner;
 };
 
-/// Shares the memory of a view. `in_place`: whether it may be shared where it is.
+/// Shares the memory of a view. `in_place` is whether the memory may be shared without a copy.
 [[nodiscard]] FERRY_INLINE view_share share_view(tensor_view v, bool in_place, share_options const& how, handle_ref b,
                                                  std::source_location where);
 
@@ -51,9 +51,9 @@ template <class Array>
 /// shared by the handle of its exporter, which then keeps it for all importers. Importers of a read-only tensor in host
 /// memory map it without write access; for CUDA memory the flag is advisory.
 ///
-/// Any process of this user can attach until the share is closed; if the segment is anonymous, any that has its file
-/// descriptor. Copies are complete on return. Otherwise the host waits only if the back end has no event for
-/// `ready_on`.
+/// Any process of this user can attach until the share is closed. If the segment is anonymous, only processes that have
+/// its file descriptor can. Copies are complete on return. Otherwise the host waits only if the back end has no event
+/// for `ready_on`.
 ///
 /// \param tensor   tensor to share; owned by the share on success, by the caller on failure
 /// \param options  session, copy policy and stream
@@ -68,7 +68,7 @@ template <class Array>
                                         std::source_location where = std::source_location::current());
 
 /// Shares an array of any library.
-/// \param array    rvalue, which is moved in, and is unchanged on failure; or lvalue, which needs array_traits::share
+/// \param array    an rvalue is moved into the share, and is unchanged on failure; an lvalue needs array_traits::share
 /// \param options  as for a tensor
 /// \param b        back end
 /// \return         the share

@@ -18,10 +18,11 @@ struct share_access;
 struct share_state;
 }  // namespace detail
 
-/// A share. Closing or destroying it ends attaches in every process; importers keep their mappings. Move-only.
+/// A share of a tensor, a column or a list. Once it is closed or destroyed, no process can attach it any more;
+/// importers keep their mappings. Move-only.
 ///
-/// Different objects may be used from different threads. In a forked child, closing it has no effect: the share belongs
-/// to the parent.
+/// Different objects may be used from different threads. In a forked child, closing has no effect, because the share
+/// belongs to the parent.
 class shared {
    public:
     /// Constructs an empty object, as after a move.
@@ -38,23 +39,23 @@ class shared {
     [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
 
     /// Returns the descriptor for other processes, which ferry::wire converts to bytes or JSON. Memory of CUDA pools
-    /// and anonymous segments also needs a file descriptor, sent over a Unix socket. Valid as long as this object; must
-    /// not be called on an empty one.
+    /// and anonymous segments also needs a file descriptor, sent over a Unix socket. Valid as long as this object. Must
+    /// not be called on an empty object.
     [[nodiscard]] FERRY_INLINE wire::descriptor const& descriptor() const& noexcept;
     // clang-format off
     wire::descriptor const& descriptor() const&& FERRY_DELETED("the descriptor is destroyed with the share: keep the share in a variable");
     // clang-format on
 
     /// Returns the file descriptor of an anonymous segment (`session_options::segments`), which importers pass as
-    /// `attach_options::files`. Borrowed: closed with the share and its tensors. -1 for a named segment. For a
-    /// column or a list, that of its first memory; see `files`.
+    /// `attach_options::files`; -1 for a named segment. Borrowed; it is closed with the share and its tensors. For a
+    /// column or a list, returns the descriptor of its first memory; see `files`.
     [[nodiscard]] FERRY_INLINE int file() const noexcept;
     /// Returns the file descriptor of the segment of each memory in the descriptor; -1 for named segments.
     /// \throws std::bad_alloc
     [[nodiscard]] FERRY_INLINE std::vector<int> files() const;
 
-    /// Returns a view of the shared memory in this process, of a column or a list the bytes of its first memory; must
-    /// not be called on an empty object.
+    /// Returns a view of the shared memory in this process; for a column or a list, of the bytes of its first memory.
+    /// Must not be called on an empty object.
     [[nodiscard]] FERRY_INLINE tensor_view view() const& noexcept;
     tensor_view view() const&& FERRY_DELETED("the view would outlive the share: keep the share in a variable");
     /// Returns a tensor that keeps the shared memory, even after `close`.
@@ -69,11 +70,12 @@ class shared {
     /// \throws std::bad_alloc
     [[nodiscard]] FERRY_INLINE ferry::column column(std::source_location where = std::source_location::current()) const;
 
-    /// Returns what `share` copied, as memory that other processes cannot open is; nothing for the rest. Must not be
-    /// called on an empty object.
+    /// Returns the copies that `share` made, of memory that other processes cannot open. Must not be called on an empty
+    /// object.
     [[nodiscard]] FERRY_INLINE share_copies const& copied() const noexcept;
 
-    /// Ends attaches in every process. Never waits: importers keep their mappings. No effect on a closed share.
+    /// Closes the share. No process can attach it any more; importers keep their mappings. Never waits. No effect on a
+    /// closed share.
     /// \return  false when the name stays in /dev/shm, because this process may no longer remove it (it runs as another
     ///          user than when it shared); the next exporter of that user removes it
     FERRY_INLINE bool close() noexcept;
@@ -82,18 +84,18 @@ class shared {
 
     /// Returns the number of tensors of this share that other processes have; those of ended processes do not count.
     ///
-    /// A session has one mapping for all its attaches. The tensors of more than 224 mappings are counted as one for
-    /// each further mapping, and as at least one beyond 448. A child that is forked while a process has a tensor in
-    /// host memory counts until it ends; one that is forked with a mapping keeps the tensors of a killed parent
-    /// counted.
+    /// A session has one mapping for all its attaches. The tensors of 224 mappings are counted one by one; each further
+    /// mapping counts as one tensor, and all beyond 448 as at least one. A child that is forked while a process has a
+    /// tensor in host memory counts until the child ends. A child that is forked with a mapping keeps the tensors of a
+    /// killed parent counted.
     [[nodiscard]] FERRY_INLINE std::uint64_t readers() const noexcept;
 
     /// Waits until no other process has a tensor of this share, for an exporter that writes to the memory again.
     ///
-    /// Later attaches are possible: announce the new data after writing it.
+    /// Later attaches remain possible, so announce the new data only after writing it.
     /// \param limit  longest wait
-    /// \param on     stream that writes: it waits for the work that importers queued before they dropped their
-    ///               tensors, and for that of `record_ready`; without a stream the host waits
+    /// \param on     stream that writes; it waits for the work that importers queued before they dropped their
+    ///               tensors, and for the work that `record_ready` recorded. Without a stream, the host waits
     /// \return       false when a process still has a tensor
     /// \throws error  errc::stream: a null stream, or one of another device; errors of the back end
     [[nodiscard]] FERRY_INLINE bool wait_for_readers(std::chrono::nanoseconds limit, stream_token on = {},
@@ -102,8 +104,8 @@ class shared {
     /// Makes later attaches wait for the work queued on a stream that writes to the memory again, instead of the work
     /// recorded before. Only for device memory. Does not wait, unless the back end has no free event.
     ///
-    /// \param on     stream that writes; one that is none has no effect
-    /// \return       whether `descriptor` has changed, so that importers need the new one: at most the first time
+    /// \param on     stream that writes; a token that names no stream has no effect
+    /// \return       whether `descriptor` has changed, so that importers need the new one; at most in the first call
     /// \throws error  errc::stream: a null stream, one of another device, or memory of the host; errors of the back end
     FERRY_INLINE bool record_ready(stream_token on, std::source_location where = std::source_location::current());
 
@@ -113,7 +115,8 @@ class shared {
     void for_each_part(F f) const;
     explicit shared(std::shared_ptr<detail::share_state> state) noexcept : state_{std::move(state)} {}
 
-    /// False when an event is being written, or cannot be opened while its process is running.
+    /// Makes `on` wait for the events of the importers. Returns false when an event is being written, or cannot be
+    /// opened while its process is running.
     [[nodiscard]] FERRY_INLINE bool order_after_importers(stream_token on);
 
     std::shared_ptr<detail::share_state> state_;

@@ -8,9 +8,9 @@
 
 namespace FERRY_NAMESPACE::ipc {
 
-/// A memory space of the host in which every allocation is a segment. Tensors in it are shared without a copy by shares
-/// of the same session. An allocation needs several system calls and at least five pages: intended for tensors, not
-/// for small objects. Keeps the state of the session. Thread-safe.
+/// A memory space of the host in which every allocation is a segment of shared memory. The session shares tensors in it
+/// without a copy. An allocation needs several system calls and at least five pages, so the space is intended for
+/// tensors, not for small objects. Keeps the state of the session. Thread-safe.
 class shared_space {
    public:
     /// \param s  session, whose state the space keeps

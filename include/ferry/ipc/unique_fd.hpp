@@ -14,7 +14,7 @@
 
 namespace FERRY_NAMESPACE::ipc {
 
-/// Owns a file descriptor, which the destructor closes. Move-only; -1: empty.
+/// Owns a file descriptor, which the destructor closes. Move-only; empty if the descriptor is -1.
 class unique_fd {
    public:
     unique_fd() = default;

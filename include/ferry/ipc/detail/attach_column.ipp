@@ -54,7 +54,7 @@ bool any_item(wire::descriptor const& from, F f) {
     fail(e.code(), e.api(), name << ": " << e.text(), e.where());
 }
 
-/// All memories of a descriptor, which its tensors and columns keep together.
+/// All memories of a descriptor. Its tensors and columns share the ownership.
 struct held_memories {
     std::vector<attachment> held{};
     std::vector<memory_range> ranges{};
@@ -77,13 +77,13 @@ struct held_memories {
     if (from.memories.empty())
         fail(errc::bad_descriptor, api, where,
              "the descriptor has no memory, expected one at least: get a new descriptor from the exporter");
-    std::vector<bool> is_writable(from.memories.size());  // a tensor in the memory may be written
+    std::vector<bool> is_writable(from.memories.size());  // for each memory: whether a tensor in it may be written
     static_cast<void>(any_item(from, [&](auto const& one) {
         if constexpr (!requires { one.format; })
             if (!has(one.flags, flags::read_only)) is_writable[one.memory] = true;
         return false;
     }));
-    // Memories of one name are opened together.
+    // Memories with the same name are opened together.
     auto const name = [&](std::uint32_t i) -> auto& { return from.memories[i].name; };
     std::vector<std::uint32_t> order(from.memories.size());
     for (std::uint32_t i = 0; auto& one : order) one = i++;
@@ -155,7 +155,7 @@ FERRY_INLINE bool session::sealed(column_view const& c) const {
             if (b.data == nullptr || b.bytes == 0) continue;
             auto const bytes = static_cast<std::size_t>((std::max)(b.bytes, std::int64_t{1}));  // -1: unknown
             auto const found = state_->regions().find({static_cast<std::byte const*>(b.data), bytes, 0});
-            // The lengths of the data of view types, which come last, are made in each process if none are shared.
+            // The last buffer of a view type, the lengths of its data, is made in each process unless it is shared.
             bool const is_last_of_views = n.layout().is_variadic && i + 1 == n.buffers().size();
             if (found == nullptr && is_last_of_views) continue;
             if (found == nullptr || !found->memory.is_frozen()) return false;

@@ -1,4 +1,4 @@
-// ferry: columns from the words of a descriptor.
+// ferry: creates columns from the nodes of a descriptor.
 #pragma once
 
 #include <ferry/base/detail/requires_exceptions.hpp>
@@ -19,8 +19,9 @@
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
-/// What keeps a column, with the lengths of data buffers of view types on the host. These do not travel: Arrow's
-/// producers make them for each export, and the slices tell them.
+/// The owner of a column: its memory, and the lengths of the data buffers of view types on the host. The lengths are
+/// not part of a descriptor, because Arrow's producers make them for each export, and the slices of the descriptor
+/// contain them.
 struct column_owner {
     std::shared_ptr<void const> memory{};
     std::map<wire::node const*, std::vector<std::int64_t>> lengths{};
@@ -35,7 +36,7 @@ struct column_owner {
     }
 };
 
-/// A checked node as the source of a tree.
+/// Reads a checked node of a descriptor, from which `build` makes the tree of a column.
 class node_source {
    public:
     node_source(wire::node const& node, std::span<memory_range const> memories, column_owner const& owner) noexcept
@@ -49,7 +50,7 @@ class node_source {
     [[nodiscard]] std::int64_t length() const noexcept { return node_->length; }
     [[nodiscard]] std::int64_t known_null_count() const noexcept { return node_->null_count; }
     [[nodiscard]] std::int64_t offset() const noexcept { return node_->offset; }
-    /// The device of the buffers or, without buffers, of the first child that has some.
+    /// Returns the device of the buffers or, without buffers, of the first child that has some.
     [[nodiscard]] std::optional<ferry::device> device() const noexcept {
         for (auto const& s : node_->buffers)
             if (s.memory != wire::no_memory) return memories_[s.memory].device;
@@ -80,7 +81,7 @@ class node_source {
     column_owner const* owner_;
 };
 
-/// Whether all buffers of each node are on one device.
+/// Fails unless all buffers of each node are on one device.
 [[nodiscard]] inline bool check_devices(wire::node const& n, std::span<memory_range const> memories,
                                         wire::detail::place const& here, wire::detail::caller const& by) {
     memory_range const* first = nullptr;
@@ -98,8 +99,8 @@ class node_source {
     return n.dictionary.empty() || check_devices(n.dictionary[0], memories, here / "dictionary", by);
 }
 
-/// Creates the column of a node that wire::check has accepted, in one or more memories that `owner` keeps. `is_alone`:
-/// nothing else is in them.
+/// Creates the column of a node that wire::check has accepted, in one or more memories that `owner` owns. `is_alone` is
+/// true if the memories contain nothing else.
 /// \throws error  errc::bad_column, bad_descriptor
 [[nodiscard]] inline ferry::column column_of(wire::node const& node, std::span<memory_range const> memories,
                                              std::shared_ptr<void const> owner, char const* api,

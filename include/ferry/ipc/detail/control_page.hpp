@@ -1,5 +1,5 @@
-// ferry: the control page that the exporters and the importers of a segment share. A killed process leaves no lock
-// behind.
+// ferry: the control page that the exporters and the importers of a segment share. The kernel releases the locks of a
+// process that is killed.
 #pragma once
 
 #include <ferry/ipc/detail/system.hpp>
@@ -9,13 +9,13 @@
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
-/// The first page of a segment. All zero except for its head when it is new.
+/// The first page of a segment. A new page is zero except for its head.
 ///
-/// No value in it is trusted. Other processes of this user can write to it, and can then make the exporter overwrite or
-/// keep memory that they read. No size, offset or number of iterations is read from it.
+/// No value in the page is trusted, because other processes of this user can write to it. They can make the exporter
+/// overwrite or keep memory that they read, but no size, offset or number of iterations is read from the page.
 ///
-/// The importer in slot n has locked byte 1 + n of the segment: a slot without its lock is free. `file` is a descriptor
-/// of the segment; locks of its own open file description are not seen.
+/// The importer in slot n has locked byte 1 + n of the segment, so a slot without its lock is free. `file` is a
+/// descriptor of the segment; the functions do not see locks of its own open file description.
 class control_page {
    public:
     static constexpr std::uint64_t the_magic = 0x3247505952524546;  // "FERRYPG2", little-endian
@@ -33,12 +33,13 @@ class control_page {
     // An importer locks a slot and then checks that the share is open; the exporter closes the share and then checks
     // the slots. The kernel orders the two, so at least one of them sees the other.
 
-    /// Returned in place of a slot when all are in use: all such importers lock one byte together for as long as they
-    /// map the segment, and, because nothing counts their tensors, one more while they have any (`begin_reading`).
+    /// The result of `enter` when all slots are in use. All such importers have a read lock on the same byte while they
+    /// map the segment. Because nothing counts their tensors, they lock one more byte while they have any
+    /// (`begin_reading`).
     static constexpr int crowd = -2;
 
-    /// Claims a slot for a mapping, which ends with the open file description of `file`, through which it is mapped.
-    /// Returns its index, `crowd`, or -1: the kernel has no memory for a lock.
+    /// Claims a slot for a mapping. The claim ends with the open file description of `file`, through which the segment
+    /// is mapped. Returns the index of the slot, `crowd`, or -1 if the kernel has no memory for a lock.
     [[nodiscard]] int enter(int file) noexcept {
         for (int i = 0; i < max_importers; ++i)
             if (lock(file, F_WRLCK, byte_of(i))) {
@@ -48,7 +49,7 @@ class control_page {
             }
         return lock(file, F_RDLCK, byte_of(max_importers)) ? crowd : -1;
     }
-    /// Frees the slot of a mapping that forked children cannot use.
+    /// Frees the slot of a mapping. Only for mappings that forked children cannot use.
     void leave(int place, int file) noexcept {
         if (place != -1) lock(file, F_UNLCK, byte_of(place == crowd ? max_importers : place));
     }
@@ -60,9 +61,9 @@ class control_page {
         if (place >= 0) places_[place].readers.fetch_sub(1);
     }
 
-    /// For importers whose tensors the page does not count, because it is sealed, or they have no slot: locks a byte
-    /// for as long as a mapping has tensors. Without a free one, two importers count as one. Returns its index, or -1:
-    /// the kernel has no memory for a lock.
+    /// Locks a byte while a mapping has tensors, for importers whose tensors the page does not count, because it is
+    /// sealed or they have no slot. If no byte is free, two importers count as one. Returns the index of the byte, or
+    /// -1 if the kernel has no memory for a lock.
     [[nodiscard]] static int begin_reading(int file) noexcept {
         int place = 0;
         while (place < max_importers - 1 && is_locked(file, reading_byte_of(place))) ++place;
@@ -70,12 +71,12 @@ class control_page {
     }
     static void end_reading(int place, int file) noexcept { lock(file, F_UNLCK, reading_byte_of(place)); }
 
-    // `file` below is not that of an importer.
+    // The functions below are for exporters: `file` is not the descriptor of an importer.
 
     /// Returns whether any importer, or a forked child of one, has the segment mapped.
     [[nodiscard]] bool is_mapped(int file) const noexcept { return is_locked(file, byte_of(0), max_importers + 1); }
-    /// Returns the number of tensors that importers, or forked children of them, hold; of those whose tensors the page
-    /// does not count, the number of mappings with tensors.
+    /// Returns the number of tensors that importers, or forked children of them, have. A mapping whose tensors the page
+    /// does not count adds 1 while it has tensors.
     [[nodiscard]] std::uint64_t readers(int file) const noexcept {
         std::uint64_t sum = count_locked(file, reading_byte_of(0), max_importers);
         for (int i = 0; i < max_importers; ++i)
@@ -87,13 +88,13 @@ class control_page {
     void announce(int place, event_handle const& done) noexcept {
         if (place < 0) return;
         auto& p = places_[place];
-        p.turn.fetch_add(1);  // odd: being written
+        p.turn.fetch_add(1);  // odd while the event is being written
         auto const words = std::bit_cast<event_words>(done);
         for (std::size_t i = 0; i < words.size(); ++i) p.done[i].store(words[i]);
         p.turn.fetch_add(1);
     }
     enum class mark { none, event, unclear };
-    /// Reads the last event stored in a slot. Unclear: it is being written; call again.
+    /// Reads the last event stored in a slot. Returns `unclear` while it is being written; call again.
     [[nodiscard]] mark announced(int place, event_handle& out, int file) const noexcept {
         auto const& p = places_[place];
         auto const before = p.turn.load();
@@ -112,7 +113,7 @@ class control_page {
     };
 
     [[nodiscard]] static constexpr off_t byte_of(int place) noexcept { return 1 + place; }
-    /// Not beside another byte of the same importer: the kernel would show both as one lock.
+    /// Not adjacent to another byte of the same importer, because the kernel would report both as one lock.
     [[nodiscard]] static constexpr off_t reading_byte_of(int place) noexcept { return 3 + max_importers + place; }
     [[nodiscard]] static bool is_taken(int place, int file) noexcept { return is_locked(file, byte_of(place)); }
 

@@ -18,7 +18,8 @@
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
-/// Opens a directory of this user alone, and creates it if it is missing. Follows no symbolic link in its last part.
+/// Opens a directory that only this user can enter, and creates it if it is missing. The last part of its path must not
+/// be a symbolic link.
 [[nodiscard]] inline unique_fd private_directory(int parent, char const* path, char const* api) {
     if (::mkdirat(parent, path, 0700) != 0 && errno != EEXIST) fail_system(api, path);
     unique_fd directory{::openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
@@ -34,7 +35,7 @@ namespace FERRY_NAMESPACE::ipc::detail {
 /// Opens the directory of names: `chosen`, otherwise $XDG_RUNTIME_DIR/ferry, otherwise /dev/shm/ferry-<uid>.
 [[nodiscard]] inline unique_fd names_directory(std::string const& chosen, char const* api) {
     if (!chosen.empty()) return private_directory(AT_FDCWD, chosen.c_str(), api);
-    // Of this user: not in a program that another user has started with the same environment.
+    // Checks the owner, because the environment may be that of another user (sudo).
     char const* const run = std::getenv("XDG_RUNTIME_DIR");
     struct stat its = {};
     if (run != nullptr && *run == '/' && ::stat(run, &its) == 0 && its.st_uid == ::geteuid())
@@ -42,7 +43,7 @@ namespace FERRY_NAMESPACE::ipc::detail {
     return private_directory(AT_FDCWD, (inplace_text{"/dev/shm/ferry-"} << ::geteuid()).c_str(), api);
 }
 
-/// Returns the name of a file for a name: a slash becomes `!`, as in sysfs.
+/// Returns the file name for a name, in which `!` replaces each slash, as in sysfs.
 /// \throws error  errc::argument: not a name
 [[nodiscard]] inline std::string file_of(std::string_view name, char const* api) {
     auto const is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
@@ -73,7 +74,8 @@ void for_each_name(int directory, char const* api, F f) {
     }
 }
 
-/// Opens a regular file of this user, without following a symbolic link or waiting. Empty: it does not exist.
+/// Opens a regular file of this user, without following a symbolic link or waiting. Returns an empty object if the file
+/// does not exist.
 [[nodiscard]] inline unique_fd open_own(int directory, char const* file, int access, char const* api) {
     unique_fd opened{::openat(directory, file, access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)};
     struct stat facts = {};
@@ -97,9 +99,9 @@ using mapped_file = std::unique_ptr<void, unmap>;
     return {at, unmap{bytes}};
 }
 
-/// Waits until `futex_wake`, unless the word has another value already. Only the kernel reads it.
-/// \return  0 or EAGAIN: the word has changed; EFAULT: its file is shorter, where a read raises SIGBUS; otherwise
-/// ETIMEDOUT
+/// Waits until `futex_wake`, unless the word already has another value. Only the kernel reads the word.
+/// \return  0 or EAGAIN if the word has changed; EFAULT if its file is shorter, so that a read of the word would raise
+///          SIGBUS; otherwise ETIMEDOUT
 inline int futex_wait(void const* word, std::uint32_t value, std::chrono::nanoseconds limit) noexcept {
     timespec const t{static_cast<time_t>(limit.count() / 1'000'000'000), limit.count() % 1'000'000'000};
     return ::syscall(SYS_futex, word, FUTEX_WAIT, value, &t, nullptr, 0) == 0 ? 0 : errno;
@@ -108,16 +110,16 @@ inline void futex_wake(void const* word) noexcept {
     ::syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-/// Wakes those that wait on a word of a file.
+/// Wakes the threads that wait for a change of a word of a file.
 inline void wake_waiters(int file, std::size_t offset, char const* api) noexcept {
     try {
         futex_wake(static_cast<std::byte*>(map_file(file, offset + 4, PROT_READ, api).get()) + offset);
-    } catch (...) {  // they look again after a second
+    } catch (...) {  // waiting threads read the word again after a second
     }
 }
 
-/// The file `.names` of a directory. A process owns a name as long as it has locked the byte of the name's hash. The
-/// first word changes when a name appears.
+/// The file `.names` of a directory. A process owns a name while it has locked the byte at the hash of the name. The
+/// first word of the file changes when a name appears.
 class names_file {
    public:
     names_file() = default;
@@ -128,7 +130,8 @@ class names_file {
             (facts.st_size == 0 && ::pwrite(file_.get(), &zero, sizeof zero, 0) != sizeof zero))
             fail_system(api, ".names");
     }
-    /// Claims a name until this object ends, and after it while a forked child has its file. \return  false: owned
+    /// Claims a name for the lifetime of this object and of its copies in forked children. Returns false if another
+    /// process owns the name.
     [[nodiscard]] bool claim(std::string_view file) const noexcept { return lock(file_.get(), F_WRLCK, byte_of(file)); }
     [[nodiscard]] bool is_claimed(std::string_view file) const noexcept {
         return is_locked(file_.get(), byte_of(file));

@@ -1,4 +1,4 @@
-// ferry: mappings of memory of other processes, and the number of their users.
+// ferry: the mappings of memory of other processes, and the counts of their users.
 #pragma once
 
 #include <ferry/ipc/detail/region.hpp>
@@ -17,13 +17,14 @@ inline constexpr char const* attach_api = "ferry::ipc::attach";
          "user has locked all: end processes that attach it");
 }
 
-/// One mapping. Its place in the control page ends with it, and with its copies in forked children.
+/// One mapping. It frees its slot in the control page when it and its copies in forked children are destroyed.
 struct mapping_entry {
     ~mapping_entry() {
         bool const is_device = !foreign.empty();
-        // First: an empty place says that nothing is mapped. In order: the first waits for the work that uses any.
+        // Before the slot is freed, because a free slot means that nothing is mapped. In this order, because the first
+        // memory waits for the work that uses any of them.
         for (auto& one : foreign) one.reset();
-        // A forked child cannot use memory of a device, but may read that of the host.
+        // A forked child cannot use device memory, but may read host memory.
         if (!is_device || !process.is_here()) return;
         end_reading();
         control().leave(place, memory().locks());
@@ -31,26 +32,26 @@ struct mapping_entry {
 
     explicit mapping_entry(std::string name) : key{std::move(name)} {}
 
-    std::string key;  // empty: it is not found again; guarded by the cache
+    std::string key;  // empty if the cache does not contain the mapping; guarded by the cache
     std::shared_ptr<region> where{};
-    std::vector<std::unique_ptr<opened>> foreign{};  // off the host: one for each memory under this name
+    std::vector<std::unique_ptr<opened>> foreign{};  // device memory: one for each memory with this name
     std::uint64_t share = 0;
     process_mark process{};
-    int place = -1;    // in the control page; -1: its segment is sealed
+    int place = -1;    // slot in the control page; -1 if the segment is sealed
     int reading = -1;  // byte that is locked while there are tensors, if the page does not count them
     std::vector<wire::memory> descriptions{};
     std::mutex recording{};
-    std::shared_ptr<void> kept_by{};  // its own session, where it may never be closed: guarded by recording
+    std::shared_ptr<void> kept_by{};  // its own session, if it may never be closed; guarded by `recording`
 
-    std::size_t users = 1;              // from here on guarded by the cache
-    std::uint64_t unused_since = 0;     // orders those without users; 0: it has some
-    std::uint64_t forked_at = forks();  // when the first of the users came
+    std::size_t users = 1;              // this and the next members are guarded by the cache
+    std::uint64_t unused_since = 0;     // orders the mappings without users; 0 while it has users
+    std::uint64_t forked_at = forks();  // number of forks when the first of the users was added
     bool is_opening = true;
 
     [[nodiscard]] segment& memory() const noexcept { return where->memory; }
     [[nodiscard]] control_page& control() const noexcept { return memory().control(); }
     [[nodiscard]] bool is_attachable() const noexcept { return memory().is_open(share); }
-    /// Called for the first tensor. False when the kernel has no memory for a lock.
+    /// Called for the first tensor. Returns false when the kernel has no memory for a lock.
     [[nodiscard]] bool begin_reading() noexcept {
         if (place >= 0 || reading >= 0) return true;
         reading = control_page::begin_reading(memory().locks());
@@ -60,26 +61,26 @@ struct mapping_entry {
     void end_reading() noexcept {
         if (reading >= 0) control_page::end_reading(std::exchange(reading, -1), memory().locks());
     }
-    /// Whether an exporter cannot wait for the work that uses the mapping except by waiting for its end.
+    /// Returns whether the mapping has no event for the exporter, which must then wait until the mapping is closed.
     [[nodiscard]] bool has_no_event() const noexcept { return place < 0 && !foreign.empty(); }
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         std::uint64_t all = 0;
         for (auto const& m : descriptions) all += m.allocation;
         return all;
     }
-    /// Whether a child that was forked meanwhile may read through its copy of the mapping.
+    /// Returns whether a child that was forked since the first user was added may read through its copy of the mapping.
     [[nodiscard]] bool is_inherited() const noexcept { return foreign.empty() && forked_at != forks(); }
 };
 
-/// The mappings of a session by key. Up to two bounds, the most recently used of the unused ones are kept.
+/// The mappings of a session by key. Keeps unused mappings within two limits; the least recently used ones end first.
 class import_cache {
     using map = std::map<std::string, std::shared_ptr<mapping_entry>>;
 
    public:
     import_cache(std::size_t bound, std::uint64_t bytes) noexcept : bound_{bound}, most_bytes_{bytes} {}
 
-    /// The mapping for `key`, made by `open(mapping_entry&)` when there is none; two threads that want the same one get
-    /// the same.
+    /// Returns the mapping for `key`, with one more user. Calls `open(mapping_entry&)` if there is none; two threads
+    /// that request the same key get the same mapping.
     /// \throws  what `open` throws; errc::out_of_memory
     template <class Open>
     [[nodiscard]] std::shared_ptr<mapping_entry> acquire(std::string const& key, Open open,
@@ -112,7 +113,7 @@ class import_cache {
         end(true);
         return made;
     }
-    /// One more user of a mapping of this process. Null: it is no longer mapped.
+    /// Adds a user to a mapping of this process. Returns null if it is no longer in the cache.
     [[nodiscard]] std::shared_ptr<mapping_entry> acquire_again(std::weak_ptr<mapping_entry> const& known,
                                                                std::source_location where) {
         auto found = known.lock();
@@ -122,18 +123,18 @@ class import_cache {
         return found;
     }
 
-    /// One user less. Unmaps what is not worth keeping. \param is_known  see attachment
+    /// Removes a user. Unmaps a mapping without users unless it is kept for reuse. \param is_known  see attachment
     void release(mapping_entry& one, bool is_known = false) noexcept {
         map doomed;
         std::lock_guard const lock{mutex_};
-        // Not at each release, because it takes 0.5 us for each unused mapping.
+        // Not in each release, because it takes 0.5 us for each unused mapping.
         if (auto const now = std::chrono::steady_clock::now();
             !is_known && now - checked_at_ >= std::chrono::milliseconds{1}) {
             checked_at_ = now;
             take_unused(doomed, true);
         }
         if (--one.users != 0) return;
-        // A byte that a child has inherited, or that stands for queued work, stays locked for as long as the mapping.
+        // The byte stays locked until the mapping ends if a child has inherited the lock, or it stands for queued work.
         bool const is_mine = one.process.is_here() && !one.is_inherited() && !one.has_no_event();
         if (is_mine) one.end_reading();
         if (one.key.empty()) return;
@@ -142,7 +143,7 @@ class import_cache {
         bool const has_room = bound_ != 0 && one.bytes() <= most_bytes_;
         if (!is_mine || !has_room || !(is_known || one.is_attachable())) return take(by_key_.find(one.key), doomed);
         auto const is_older = [](auto const& a, auto const& b) {
-            return a.second->unused_since - 1 < b.second->unused_since - 1;  // those in use come last
+            return a.second->unused_since - 1 < b.second->unused_since - 1;  // 0 wraps: mappings in use come last
         };
         while (unused_ > bound_ || bytes_ > most_bytes_)
             take(std::min_element(by_key_.begin(), by_key_.end(), is_older), doomed);
@@ -159,11 +160,11 @@ class import_cache {
     /// Memory of a device that this process has opened.
     struct opened_range {
         std::shared_ptr<region> where;
-        wire::memory description;  // of its exporter
-        std::byte* begin;          // of the exported range
-        bool is_open;              // the share
+        wire::memory description;  // description by its exporter
+        std::byte* begin;          // first byte of the exported range
+        bool is_open;              // whether the share is open
     };
-    /// The opened memory in which a range lies; of several, one whose share is open.
+    /// Returns the opened memory that contains a range, preferably one whose share is open.
     [[nodiscard]] std::optional<opened_range> find(byte_range const& r, ferry::device place) const {
         std::lock_guard const lock{mutex_};
         std::optional<opened_range> found;
@@ -183,7 +184,7 @@ class import_cache {
         }
         return found;
     }
-    /// Forgets all: what is in use dies with its users. For the child of a fork.
+    /// Removes all mappings from the cache, in the child of a fork. Mappings in use end with their users.
     void detach() noexcept {
         map doomed;
         std::lock_guard const lock{mutex_};
@@ -191,7 +192,7 @@ class import_cache {
         doomed.swap(by_key_);
         bytes_ = unused_ = 0;
     }
-    /// The number of mappings, and of those without users.
+    /// Returns the number of mappings, and the number of mappings without users.
     [[nodiscard]] std::pair<std::size_t, std::size_t> counts() const noexcept {
         std::lock_guard const lock{mutex_};
         return {by_key_.size(), unused_};
@@ -206,7 +207,7 @@ class import_cache {
         }
         ++one.users;
     }
-    /// What `doomed` has is unmapped after the lock.
+    /// Moves a mapping to `doomed`, whose mappings are unmapped after the lock is released.
     void take(map::iterator unused, map& doomed) noexcept {
         auto& one = *unused->second;
         bytes_ -= one.bytes(), --unused_;
@@ -220,9 +221,9 @@ class import_cache {
     }
 
     std::size_t bound_, unused_ = 0;
-    std::uint64_t most_bytes_, bytes_ = 0;                // bytes_: of those without users
-    std::uint64_t releases_ = 0;                          // of last users
-    std::chrono::steady_clock::time_point checked_at_{};  // by a release, for closed shares
+    std::uint64_t most_bytes_, bytes_ = 0;                // bytes_: size of the mappings without users
+    std::uint64_t releases_ = 0;                          // number of releases of a last user
+    std::chrono::steady_clock::time_point checked_at_{};  // when a release last checked for closed shares
     mutable std::mutex mutex_;
     std::condition_variable opened_;
     map by_key_;

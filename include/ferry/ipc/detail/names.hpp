@@ -1,4 +1,4 @@
-// ferry: names of segments, and which of them are left over.
+// ferry: names of segments, and the removal of names that ended processes have left.
 #pragma once
 
 #include <ferry/ipc/detail/system.hpp>
@@ -12,9 +12,9 @@
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
-/// Parts of the name of a segment: `/ferry-<uid>-<device>-<pid>-<id>`, all decimal, a file in the /dev/shm with this
-/// device number. The name of an anonymous segment, `/ferry-memfd-…`, is not that of a file, and only identifies it.
-/// The lock on the byte of the ID tells whether a share has the name; the process is informational.
+/// The parts of the name of a segment, `/ferry-<uid>-<device>-<pid>-<id>`, all in decimal. A file in the /dev/shm with
+/// this device number has the name. The name of an anonymous segment, `/ferry-memfd-…`, only identifies it; there is no
+/// such file. The lock on the byte of the ID tells whether a share has the name; the process ID is informational.
 struct segment_name {
     std::uint64_t uid = 0, device = 0;
     std::uint32_t pid = 0;
@@ -27,7 +27,7 @@ struct segment_name {
 /// The folder of POSIX shared memory on Linux, with glibc and musl. Opening files in it avoids librt of old glibc.
 inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 
-/// Returns the device number of /dev/shm, which differs between containers that do not share it; 0: it is missing.
+/// Returns the device number of /dev/shm, which differs between containers that do not share it; 0 if it is missing.
 [[nodiscard]] inline std::uint64_t shared_memory_device() noexcept {
     struct stat folder = {};
     return ::stat(shared_memory_folder.data(), &folder) == 0 ? folder.st_dev : 0;
@@ -39,7 +39,8 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
     return text.c_str();
 }
 
-/// Empty unless the text is exactly as `to_string` writes it, so that no path leaves the folder.
+/// Parses a name. Returns nothing unless the text is exactly as `to_string` writes it, so no path leads out of the
+/// folder.
 [[nodiscard]] inline std::optional<segment_name> parse_segment_name(std::string_view text) {
     constexpr std::string_view prefix = "/ferry-", of_anonymous = "memfd-";
     if (!text.starts_with(prefix)) return {};
@@ -57,7 +58,7 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
     return n;
 }
 
-/// Path of a segment. Does not allocate, since names are removed when memory is short as well.
+/// Returns the path of a segment. Does not allocate, because names are also removed when memory is short.
 [[nodiscard]] inline inplace_text path_of(char const* name) noexcept {
     return inplace_text{shared_memory_folder.data()} << name;
 }
@@ -67,7 +68,7 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
     return parts && parts->kind == segment_kind::anonymous;
 }
 
-/// A random number, so that ids are unique and a fork cannot repeat one. Never 0.
+/// Returns a random ID, never 0. IDs are random so that they are unique, also in the parent and child of a fork.
 [[nodiscard]] inline std::uint64_t fresh_id(char const* api, std::source_location where) {
     std::uint64_t id = 0;
     while (id == 0)
@@ -77,12 +78,13 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
     return id;
 }
 
-/// Removes the names that exporters of this user have left, in any pid namespace: no process keeps their locks.
+/// Removes the names that ended exporters of this user have left, in any pid namespace. These are the names whose byte
+/// no process has locked.
 ///
 /// Importers keep their mappings. Safe at any time and in several processes, because a name is locked before it appears
-/// and never used again. The work of a call is bounded, whatever files other programs put into the folder: it takes at
-/// most about 10 ms. `from`: where it begins and the next call continues; 0: the first entry. Returns the number of
-/// names removed.
+/// and never used again. The work of a call is bounded, whatever files other programs put into the folder; it takes at
+/// most about 10 ms. `from` is the position in the folder at which the call begins, 0 for the first entry, and is set
+/// to the position for the next call. Returns the number of names removed.
 inline std::size_t sweep(long& from) noexcept {
     DIR* const folder = ::opendir(shared_memory_folder.data());
     if (folder == nullptr) return 0;

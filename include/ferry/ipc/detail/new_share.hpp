@@ -1,4 +1,5 @@
-// ferry: a share that is being made: memory of ranges of bytes is found, exported by a handle, or made for a copy.
+// ferry: creates a share. Finds the memory of each range of bytes, exports it by a handle, or allocates memory for a
+// copy.
 #pragma once
 
 #include <ferry/ipc/detail/session_state.hpp>
@@ -15,7 +16,7 @@ inline void freeze(share_state const& s, std::source_location where) {
     if (memory.is_frozen() || memory.size() == 0) return;
     if (memory.file() < 0)
         fail(errc::argument, share_api, where, "only anonymous segments can be frozen: set session_options::segments");
-    // A sealed mapping that freeze has dropped cannot be made again: not if a forked child may have it.
+    // If `freeze` fails, it cannot restore the writable mapping of a sealed segment. It fails if a forked child has it.
     bool const can_try = s.where->shared_as == region::use::writable ||
                          (s.where->shared_as == region::use::sealed && s.where->forked_at == forks());
     if (can_try && memory.freeze()) return;
@@ -29,7 +30,8 @@ inline void freeze(share_state const& s, std::source_location where) {
          "the memory is mapped with write access, or pinned: drop those tensors, unpin it, or share a copy");
 }
 
-/// One state for each segment, and one for each device. They are closed unless the share is finished.
+/// Builds a share. Makes one share_state for each segment, and one for each device. The destructor closes them unless
+/// `finish` was called.
 class new_share {
    public:
     new_share(share_options const& how, bool is_read_only, handle_ref b, std::source_location where)
@@ -53,16 +55,16 @@ class new_share {
         }
     }
 
-    /// What is copied; set by the caller.
+    /// The copies that were made; set by the caller.
     share_copies copied{};
 
-    /// Begins another tensor or column of the share. Those that may be written come first.
+    /// Begins another tensor or column of the share. Writable ones must come first.
     void begin(bool is_read_only) noexcept { is_read_only_ = is_read_only; }
-    /// Whether the memory that was found last is shared read-only.
+    /// Returns whether the memory that was found last is shared read-only.
     [[nodiscard]] bool is_read_only() const noexcept { return is_read_only_; }
 
-    /// Finds the memory of a range, or exports it; -1 bytes: up to the end of its allocation. `name()` names the range.
-    /// Returns false when it must be copied.
+    /// Finds the memory of a range, or exports it. If `bytes` is negative, the range ends with its allocation. `name()`
+    /// returns the name of the range for messages. Returns false when the range must be copied.
     template <class Name>
     [[nodiscard]] bool locate(std::byte const* begin, std::int64_t bytes, ferry::device place, Name const& name,
                               wire::slice& out) {
@@ -99,8 +101,8 @@ class new_share {
                  name() << ": it exceeds its allocation: correct the shape, strides or length in the producer", where_);
         return true;
     }
-    /// Memory of its own for a copy that `write(to)` makes and finishes. `place`: the host, or a device that `locate`
-    /// accepts. Returns its number.
+    /// Allocates memory for a copy, which `write(to)` makes and completes. `place` is the host, or a device that
+    /// `locate` accepts. Returns the number of the memory, and the range of the copy in it.
     template <class Write>
     [[nodiscard]] wire::slice add_copy(std::size_t bytes, ferry::device place, stream_token on, Write write) {
         if (is_copy_forbidden_ && bytes != 0)
@@ -120,13 +122,13 @@ class new_share {
         auto const& made = export_range({to, bytes, 0}, place, std::make_shared<decltype(memory)>(std::move(memory)));
         return {made.number, static_cast<std::uint64_t>(to - made.begin), bytes};
     }
-    /// No memory, only a control page.
+    /// Adds a control page without data, for an empty tensor.
     wire::slice add_none(ferry::device place) {
         auto& s = add_segment(0, 0);
         return {add(s, {.type = place.type, .id = s.id}, nullptr, place).number, 0, 0};
     }
     [[nodiscard]] bool is_empty() const noexcept { return states_.empty(); }
-    /// Exports no more than a slice of the only memory.
+    /// Restricts the exported range to a slice of the only memory.
     void narrow(wire::slice const& to) noexcept {
         auto& only = states_[0]->memories[0];
         only.begin += to.offset;
@@ -134,7 +136,7 @@ class new_share {
         only.description.length = to.length;
     }
 
-    /// Permits attaches. Memory that is shared in place is kept by `owner`.
+    /// Completes the share and permits attaches. `owner` owns the memory that is shared in place.
     [[nodiscard]] std::shared_ptr<share_state> finish(decltype(wire::descriptor::root) root,
                                                       std::shared_ptr<void const> const& owner) {
         auto& all = states_[0]->description;
@@ -161,8 +163,8 @@ class new_share {
     }
 
    private:
-    /// A memory that is shared already. They are in a map, because the kernel maps each segment below the last one, so
-    /// that a sorted vector would insert each at the front.
+    /// A memory that is part of the share. These memories are in a map, because the kernel maps each segment below the
+    /// last one, so that a sorted vector would insert each at the front.
     struct known_memory {
         std::byte* begin;
         std::byte* end;
@@ -179,7 +181,7 @@ class new_share {
     }
     [[nodiscard]] static bool take(known_memory const& known, std::byte const* begin, std::int64_t bytes,
                                    ferry::device place, wire::slice& out) {
-        // A range of unknown size at the end of this allocation is in another one, which begins there.
+        // A range of unknown size that begins at the end of this allocation is in the next one.
         bool const is_after = std::less<>{}(known.end, begin) || (begin == known.end && bytes < 0);
         if (!is_same_device(known.place, place) || is_after) return false;
         auto const room = static_cast<std::uint64_t>(known.end - begin);
@@ -188,7 +190,8 @@ class new_share {
         out = {known.number, static_cast<std::uint64_t>(begin - known.begin), length};
         return true;
     }
-    /// Memory of the host, when it lies in a segment whose name still leads there, or that has its file.
+    /// Finds host memory. Returns null, with the reason, unless the memory lies in a segment that can get another name
+    /// or that has a file descriptor.
     [[nodiscard]] known_memory const* find(byte_range const& range, char const*& refusal) {
         auto found = session_->regions().find(range);
         refusal = "it is not in shared memory";
@@ -201,9 +204,9 @@ class new_share {
         s->is_read_only = is_read_only_ = is_read_only;
         return &add_data(*s);
     }
-    /// Memory of a device that another process exports: its handle is passed on, and importers use the control page of
-    /// its exporter, which thus keeps the memory for them after this share and this process. Null without a refusal
-    /// when this session has not attached it.
+    /// Finds device memory that another process exports, and passes on its handle. Importers use the control page of
+    /// that exporter, which thus keeps the memory for them when this share and this process have ended. Returns null
+    /// with the reason or, when this session has not attached the memory, without one.
     [[nodiscard]] known_memory const* find_opened(byte_range const& range, ferry::device place, char const*& refusal) {
         auto found = session_->imports().find(range, place);
         if (!found) return nullptr;
@@ -228,8 +231,8 @@ class new_share {
         s->handles.push_back(std::move(handle));
         return &add(*s, std::move(m), found->begin, place);
     }
-    /// Exports memory of a device; null, with the reason, when it has no handle. The reason is asked for only then,
-    /// because the back end examines the allocation for it.
+    /// Exports device memory. Returns null, with the reason, when the memory has no handle. Requests the reason only in
+    /// this case, because the back end examines the allocation to find it.
     [[nodiscard]] known_memory const* try_export(byte_range const& range, ferry::device place, char const*& refusal) {
         try {
             return &export_range(range, place, nullptr);
@@ -238,8 +241,8 @@ class new_share {
             return nullptr;
         }
     }
-    /// Memory of a device, by a handle for its whole allocation. All memories of a device have one control page and one
-    /// event, which the first one exports. `copy` outlives the handle.
+    /// Exports device memory by a handle for its whole allocation. All memories of a device share one control page and
+    /// one event, which the first of them exports. `copy`, if any, owns the memory and outlives the handle.
     known_memory const& export_range(byte_range const& range, ferry::device place, std::shared_ptr<void const> copy) {
         fail_if_frozen(place);
         auto const found = std::find_if(states_.begin(), states_.end(), [&](auto const& s) {
@@ -257,13 +260,13 @@ class new_share {
         return add(s, std::move(m), begin, place);
     }
 
-    /// Before other memory of the column is frozen, which cannot be undone.
+    /// Fails if the share is to be frozen. Called before other memory of the column is frozen, which cannot be undone.
     void fail_if_frozen(ferry::device place) const {
         if (how_.freeze)
             fail(errc::argument, share_api, where_, "memory of ", ferry::name(place.type),
                  " cannot be frozen: share a copy on the host");
     }
-    /// A state that gives a segment another name; null, with the reason, when it cannot have one.
+    /// Adds a state that gives a segment another name. Returns null, with the reason, when it cannot have one.
     [[nodiscard]] share_state* add_link(std::shared_ptr<region> where, char const*& refusal) {
         auto& s = add_state(where->memory.file() >= 0 ? segment_kind::anonymous : segment_kind::named);
         auto const link = [&] { return session_->regions().link(*where, s.name) ? 0 : errno; };
@@ -282,7 +285,7 @@ class new_share {
         refusal = nullptr;
         return &s;
     }
-    /// A state under a name of its own.
+    /// Adds a state with a new name.
     share_state& add_state(segment_kind kind) {
         auto& s = *states_.emplace_back(std::make_shared<share_state>());
         name_.id = fresh_id(share_api, where_);
@@ -295,7 +298,8 @@ class new_share {
         s.is_frozen = how_.freeze;
         return s;
     }
-    /// A state in a new segment; 0 bytes: its control page alone. `allocation`: 0, or the ID of memory that has one.
+    /// Adds a state with a new segment of `bytes` bytes after the control page. `allocation` is the ID of the memory; 0
+    /// selects the ID of the state.
     share_state& add_segment(std::uint64_t allocation, std::size_t bytes) {
         auto& s = add_state(session_->segments());
         auto const id = allocation != 0 ? allocation : s.id;
@@ -330,7 +334,7 @@ class new_share {
     segment_name name_;
     std::vector<std::shared_ptr<share_state>> states_{};
     std::multimap<std::byte const*, known_memory, std::less<>> known_{};  // by address
-    std::size_t copies_ = 0;                                              // number of memories with copies
+    std::size_t copies_ = 0;                                              // number of memories that contain copies
 };
 
 }  // namespace FERRY_NAMESPACE::ipc::detail

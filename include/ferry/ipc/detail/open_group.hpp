@@ -1,4 +1,4 @@
-// ferry: opens memories of a descriptor: an alias, a mapping that is there already, or a new one.
+// ferry: opens the memories of a descriptor, as an alias, by an existing mapping, or by a new one.
 #pragma once
 
 #include <ferry/base/detail/check_stream.hpp>
@@ -7,12 +7,12 @@
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
-/// What keeps the memories of a group: a hold on a mapping, or a share of this process and session.
+/// Keeps the memories of a group: as a user of a mapping, or as an owner of a share of this process and session.
 class attachment {
    public:
     attachment() = default;
     explicit attachment(std::shared_ptr<share_state> own) noexcept : own_{std::move(own)} {}
-    /// `is_known`: the mapping is kept for the next attach, without a look whether its share is open.
+    /// If `is_known`, the destructor keeps the mapping for the next attach without a check whether its share is open.
     attachment(std::shared_ptr<session_state> session, std::shared_ptr<mapping_entry> mapping,
                bool is_known = false) noexcept
         : session_{std::move(session)}, mapping_{std::move(mapping)}, is_known_{is_known} {
@@ -23,25 +23,25 @@ class attachment {
     ~attachment() {
         if (session_ == nullptr) return;
         if (mapping_->process.is_here()) {
-            if (!announce_done()) {  // counted as read, and mapped, until this process ends
+            if (!announce_done()) {  // the mapping and the count of this reader stay until this process ends
                 std::lock_guard const lock{mapping_->recording};
                 mapping_->kept_by = std::move(session_);
                 return;
             }
-            // The child has the place as well, and this process will not use it again.
+            // An inherited slot belongs to the child as well, and this process does not use it again.
             if (!mapping_->is_inherited()) mapping_->control().drop_reader(mapping_->place);
         }
         session_->imports().release(*mapping_, is_known_);
     }
     [[nodiscard]] explicit operator bool() const noexcept { return session_ != nullptr || own_ != nullptr; }
-    /// The mapping; null: the memory is that of a share.
+    /// Returns the mapping; null if the memory is that of a share of this process.
     [[nodiscard]] std::shared_ptr<mapping_entry> const& mapping() const noexcept { return mapping_; }
     /// Sets the stream on which the memory is used, after it has been checked.
     void use_on(stream_token on) noexcept { on_ = on; }
 
    private:
-    /// Called before the reader is subtracted, so that an exporter that sees no reader sees the event. False when the
-    /// completion of the queued work cannot be determined.
+    /// Stores the event of the queued work. Called before the number of readers is reduced, so that an exporter that
+    /// sees no reader sees the event. Returns false when the completion of the work cannot be determined.
     [[nodiscard]] bool announce_done() noexcept {
         if (mapping_->foreign.empty() || !on_.names_stream()) return true;
         try {
@@ -52,13 +52,13 @@ class attachment {
             if (first.record_done(on, done)) mapping_->control().announce(mapping_->place, done);
         } catch (error const& e) {
             return e.code() != errc::capturing;
-        } catch (...) {  // a device that is lost runs nothing any more
+        } catch (...) {  // no work runs on a device that is lost
         }
         return true;
     }
 
     std::shared_ptr<share_state> own_{};
-    std::shared_ptr<session_state> session_{};  // null without a mapping, and when moved from
+    std::shared_ptr<session_state> session_{};  // null without a mapping, and after a move
     std::shared_ptr<mapping_entry> mapping_{};
     bool is_known_ = false;
     stream_token on_{};
@@ -66,14 +66,14 @@ class attachment {
 
 inline constexpr char const* gone = "its exporter has closed it, or is gone";
 
-/// The numbers of a descriptor's memories that have one name, and thus one control page.
+/// The numbers of those memories of a descriptor that have the same name, and thus the same control page.
 using memory_group = std::span<std::uint32_t const>;
 
 /// One call of `attach`, `attach_column` or `attach_list`.
 struct attach_call {
     wire::descriptor const& from;
     attach_options const& how;
-    bool is_read_only;  // the group that is opened next
+    bool is_read_only;  // whether the group that is opened next is read-only
     std::source_location where;
     std::shared_ptr<session_state> session = session_access::state(how.session);
     wire::origin me = session->me(where);
@@ -87,8 +87,9 @@ struct attach_call {
         refuse(errc::exporter_gone, m.name.c_str(), ": ", why, ": get a new descriptor from it or its successor");
     }
     [[nodiscard]] int file(std::size_t i) const noexcept { return i < how.files.size() ? how.files[i] : -1; }
-    /// The file of the segment of a group. If there are more files than memories, those of segments come last. Of the
-    /// others, that of a pool's memory is the file of the pool.
+    /// Returns the file of the segment of a group; -1 if there is none. If there are more files than memories, the
+    /// files of the segments follow those of the memories. Otherwise each memory has one file, which for memory of a
+    /// pool is the file of the pool.
     [[nodiscard]] int segment_of(memory_group group) const noexcept {
         auto const count = from.memories.size();
         bool const is_last = how.files.size() > count || from.memories[group[0]].kind == wire::memory_kind::cuda_pool;
@@ -96,7 +97,7 @@ struct attach_call {
     }
 };
 
-/// Refuses a descriptor that cannot be of a share here: what wire::check cannot know.
+/// Refuses a descriptor whose name is not that of a segment of this user, which wire::check cannot know.
 inline segment_name check_origin(attach_call const& call, wire::memory const& m) {
     auto const name = parse_segment_name(m.name);
     if (!name)
@@ -108,18 +109,19 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
     return *name;
 }
 
-/// Whether the memory has a handle of a driver.
+/// Returns whether the memory has a handle of a driver.
 [[nodiscard]] inline bool has_handle(wire::memory const& m) noexcept {
     return m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none;
 }
 
-/// The ID in a control page; empty: any, because the page of device memory has the ID of one of its memories.
+/// Returns the ID that the control page must have. Returns nothing for device memory, because a page has the ID of only
+/// one of its memories.
 [[nodiscard]] inline std::optional<std::uint64_t> page_id(wire::memory const& m) noexcept {
     return has_handle(m) ? std::nullopt : std::optional{m.id};
 }
 
-/// What a cached mapping is found by: all that decides which memory is mapped, and how. Names alone would let one
-/// exporter put its memory in the place of another's.
+/// Returns the key of a mapping in the cache. It contains everything that determines which memory is mapped, and how.
+/// With names alone, an exporter could replace the memory of another exporter.
 [[nodiscard]] inline std::string key_of(attach_call const& call, memory_group group, segment_name const& name) {
     auto const& first = call.from.memories[group[0]];
     inplace_text text{first.name.c_str()};
@@ -140,7 +142,7 @@ inline segment_name check_origin(attach_call const& call, wire::memory const& m)
     return key;
 }
 
-/// Maps, or opens, the memories of a group.
+/// Maps the host memory of a group, or opens its device memory.
 inline void open_import(mapping_entry& made, attach_call& call, memory_group group, segment_name const& name,
                         handle_ref b) {
     auto const& first = call.from.memories[group[0]];
@@ -184,13 +186,14 @@ inline void open_import(mapping_entry& made, attach_call& call, memory_group gro
     }
 }
 
-/// Whether the same bytes are meant.
+/// Returns whether two descriptions refer to the same bytes.
 [[nodiscard]] inline bool is_same_range(wire::memory const& a, wire::memory const& b) noexcept {
     return a.id == b.id && a.allocation == b.allocation && a.kind == b.kind && a.offset == b.offset &&
            a.length == b.length;
 }
 
-/// Finds memories that an importer of `own` passes on to this process, which exports them: they are aliases.
+/// Finds the memories of a descriptor in which an importer of `own` passes on memory that this process exports. They
+/// become aliases of `own`.
 inline void find_passed_back(attach_call& call, memory_group group, share_state const& own,
                              std::span<memory_range> out) {
     static_cast<void>(ferry::detail::check_stream(call.how.stream, own.device, {attach_api, call.where}));
@@ -282,9 +285,9 @@ inline void find_passed_back(attach_call& call, memory_group group, share_state 
     return hold;
 }
 
-/// The mappings of host memory that an attach of a descriptor has found, until they are unmapped. Does not keep them.
+/// Refers to the mappings of host memory that an attach of a descriptor has found. Does not own them.
 struct known_memory {
-    session_state const* of = nullptr;  // null: none
+    session_state const* of = nullptr;  // the session of the mappings; null if there are none
     std::vector<std::weak_ptr<mapping_entry>> mappings{};
     std::vector<memory_range> ranges{};
 
@@ -297,7 +300,8 @@ struct known_memory {
         ranges.assign(found.begin(), found.end());
         of = call.session.get();
     }
-    /// Attaches a mapping again, without a look at the descriptor or whether the share is open. Empty: it is not known.
+    /// Attaches a mapping again, without a check of the descriptor or whether the share is open. Returns an empty
+    /// object if the mapping is not known or has been unmapped.
     [[nodiscard]] attachment attach(std::size_t i, attach_options const& how, std::source_location where) const {
         if (of == nullptr || how.device) return {};
         auto session = session_access::state(how.session);
@@ -306,7 +310,7 @@ struct known_memory {
     }
 };
 
-// `known`: of the last call with the descriptor; null: it is not attached again.
+// `known` has the mappings of the last call with this descriptor; null if the descriptor is attached only once.
 [[nodiscard]] FERRY_INLINE managed_tensor attach_tensor(wire::descriptor const& from, attach_options const& how,
                                                         handle_ref b, known_memory* known, std::source_location where);
 [[nodiscard]] FERRY_INLINE column attach_column(wire::descriptor const& from, attach_options const& how, handle_ref b,

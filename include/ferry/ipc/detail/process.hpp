@@ -36,8 +36,8 @@ namespace FERRY_NAMESPACE::ipc::detail {
     return me;
 }
 
-/// Identifies this process to its own objects: a forked child, in any pid namespace, is another process. The kernel
-/// clears the word in the child of a fork; process IDs are not compared.
+/// Identifies this process to its own objects. A forked child, in any pid namespace, is another process, because the
+/// kernel clears a word in the child of a fork. Process IDs are not compared.
 class process_mark {
    public:
     process_mark() = default;
@@ -46,7 +46,7 @@ class process_mark {
         auto& w = word();
         std::uint64_t value = w.load();
         if (value == 0) {
-            std::uint64_t const fresh = last.fetch_add(1) + 1;  // its copy in a child continues at the parent's number
+            std::uint64_t const fresh = last.fetch_add(1) + 1;  // a child continues from the number of its parent
             if (w.compare_exchange_strong(value, fresh)) value = fresh;
         }
         return {w, value};
@@ -76,7 +76,7 @@ class process_mark {
 /// Returns a number that changes when this process is forked by fork(2).
 [[nodiscard]] inline std::uint64_t forks() noexcept {
     static std::atomic<std::uint64_t> count{0};
-    // Before and after, because other threads continue meanwhile.
+    // Changes the number before and after the fork, because other threads of the parent run meanwhile.
     [[maybe_unused]] static int const counting = ::pthread_atfork([] { ++count; }, [] { ++count; }, nullptr);
     return count.load();
 }

@@ -11,7 +11,7 @@ namespace FERRY_NAMESPACE::ipc {
 struct publisher::state {
     static constexpr char const* api = "ferry::ipc::publisher";
 
-    /// Claims a name; empty: the file has none.
+    /// Claims a name. If it is empty, the file has no name.
     state(std::string_view wanted, topic_options const& options) : how{options} {
         if (wanted.empty()) return;
         name = detail::file_of(wanted, api);
@@ -32,7 +32,8 @@ struct publisher::state {
         return made;
     }
 
-    /// The file, as a subscriber opens it. `handout` has no locks.
+    /// The mapped file of the topic. `handout` is the descriptor for subscribers, whose open file description has no
+    /// locks.
     struct topic_file : detail::topic_map {
         unique_fd file{}, handout{};
     };
@@ -47,8 +48,8 @@ struct publisher::state {
         to.stamp(k) = s.record.stamp;
         to.generation(k) = s.record.generation;
     }
-    /// Makes a file with a record for each slot, in place of the one that has the name, whose generations continue. It
-    /// is complete and locked before it has the name. On failure nothing has changed.
+    /// Makes a file with a record for each slot, which replaces the file that has the name and continues its
+    /// generations. The new file is complete and locked before it has the name. On failure nothing has changed.
     void make() {
         bool const has_name = !name.empty();
         if (!has_name && its.file)
@@ -57,7 +58,7 @@ struct publisher::state {
                 "a descriptor is larger than those before, and subscribers find no larger file, because this topic "
                 "has no name: make another publisher");
         topic_file fresh;
-        // With room for the digits of names, so that other memory of the same shape does not need a larger file.
+        // Leaves room for more digits in names, so that other memory of the same shape does not need a larger file.
         constexpr std::size_t spare = 128;
         for (auto const& s : records)
             fresh.capacity = std::max(fresh.capacity, (sizeof s.record + s.bytes.size() + spare + 7) / 8 * 8);
@@ -95,14 +96,14 @@ struct publisher::state {
         for (std::size_t k = 0; k < records.size(); ++k) put(fresh, k, records[k]);
         if (!detail::lock(file, F_WRLCK, detail::owner_byte)) detail::fail_system(api, "fcntl(F_OFD_SETLK)");
         if (has_name) link(file);
-        // Nothing fails from here on.
+        // No operation below can fail.
         for (auto& s : records) s.is_written = true;
         generation = last, stream = in;
         std::swap(its, fresh);
         if (fresh.file) {
             leave(fresh, detail::has_moved);
         } else if (std::uint64_t const moved = last << 8 | detail::has_moved; old) {
-            // Of a publisher that was killed, or has ended.
+            // The former file is that of a publisher that was killed or has ended.
             constexpr auto at = offsetof(detail::topic_head, latest);
             if (::pwrite(old.get(), &moved, sizeof moved, at) > 0) detail::wake_waiters(old.get(), at, api);
         }
@@ -111,7 +112,7 @@ struct publisher::state {
     void link(int file) const {
         inplace_text const self = inplace_text{"/proc/self/fd/"} << file;
         std::string const passing = ".new!" + name;
-        ::unlinkat(directory.get(), passing.c_str(), 0);  // of a killed process: only the owner of the name makes it
+        ::unlinkat(directory.get(), passing.c_str(), 0);  // may remain of a killed owner; only the owner makes it
         if (::linkat(AT_FDCWD, self.c_str(), directory.get(), passing.c_str(), AT_SYMLINK_FOLLOW) == 0 &&
             ::renameat(directory.get(), passing.c_str(), directory.get(), name.c_str()) == 0)
             return;
@@ -119,17 +120,17 @@ struct publisher::state {
         ::unlinkat(directory.get(), passing.c_str(), 0);
         detail::fail_system(api, name.c_str(), number);
     }
-    /// Ends the frames of a file, and tells its subscribers why: they must not take its records for those of slots that
-    /// are written from now on.
+    /// Ends the frames of a file, and tells its subscribers the reason. Its records must become invalid before the
+    /// slots are written again.
     void leave(topic_file const& former, unsigned why) const noexcept {
         for (std::size_t k = 0; k < records.size(); ++k) former.generation(k) = 0;
         former.latest() = generation << 8 | why;
         detail::futex_wake(&former.latest());
     }
-    /// Takes a slot from the subscribers, unless one of them reads it.
+    /// Withdraws a slot from the subscribers. Returns false if one of them reads it.
     [[nodiscard]] bool take(unsigned k, stream_token on) {
         auto& r = records[k];
-        its.generation(k) = generation + 1;  // first: from here on no subscriber keeps it
+        its.generation(k) = generation + 1;  // first, so that a subscriber that attaches the slot now drops it
         std::atomic_thread_fence(std::memory_order_seq_cst);
         try {
             if (slots[k].wait_for_readers({}, on)) {
@@ -152,7 +153,7 @@ struct publisher::state {
     std::vector<shared> slots{};
     std::vector<detail::topic_slot> records{};
     std::uint64_t generation = 0, stream = 0, stamps = 0;
-    unsigned taken = 0, newest = detail::no_slot;  // own copies: what is in the file is not trusted
+    unsigned taken = 0, newest = detail::no_slot;  // own copies, because the values in the file are not trusted
     detail::process_mark process = detail::process_mark::here();
 };
 

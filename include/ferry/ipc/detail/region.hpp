@@ -1,4 +1,4 @@
-// ferry: a mapped segment that a session knows, by address.
+// ferry: the mapped segments of a session, by address.
 #pragma once
 
 #include <ferry/ipc/detail/process.hpp>
@@ -11,7 +11,7 @@ namespace FERRY_NAMESPACE::ipc::detail {
 
 class region_map;
 
-/// A segment, and how it is mapped. Leaves its map when it dies.
+/// A segment, and how it is mapped. The destructor removes it from its map.
 struct region {
     region(segment s, std::uint64_t allocation, access_mode m = access_mode::read_write)
         : memory{std::move(s)}, id{allocation}, mode{m} {}
@@ -24,16 +24,16 @@ struct region {
     std::uint64_t id;
     access_mode mode;
     std::uint64_t forked_at = forks();
-    process_mark locked_by = process_mark::here();  // guarded by the map, like the next one
+    process_mark locked_by = process_mark::here();  // guarded by the map, as the next member
     enum class use : std::uint8_t { none, writable, sealed, imported } shared_as = use::none;
-    region_map* map = nullptr;  // outlives it
-    // Of an allocation of shared_space:
-    std::shared_ptr<region> self{};  // until it is freed
+    region_map* map = nullptr;  // outlives the region
+    // The members below are for allocations of shared_space.
+    std::shared_ptr<region> self{};  // until the allocation is freed
     std::string name{};
     process_mark made_by{};
 };
 
-/// Where the regions of a session lie.
+/// The regions of a session, by address.
 class region_map {
    public:
     void add(std::shared_ptr<region> const& r) {
@@ -46,9 +46,9 @@ class region_map {
         std::lock_guard const lock{mutex_};
         by_address_.erase(r.memory.data());
     }
-    /// The region that holds all of the range; null when none does.
+    /// Returns the region that contains the whole range; null if there is none.
     [[nodiscard]] std::shared_ptr<region> find(byte_range const& wanted) const {
-        std::shared_ptr<region> found;  // outlives the lock: it may be the last, and would leave the map
+        std::shared_ptr<region> found;  // outlives the lock, because the destructor of a region locks the map
         std::lock_guard const lock{mutex_};
         auto next = by_address_.upper_bound(wanted.begin);
         if (wanted.begin == nullptr || next == by_address_.begin()) return nullptr;
@@ -68,7 +68,7 @@ class region_map {
         if (r.shared_as == region::use::none) r.shared_as = is_read_only ? region::use::sealed : region::use::writable;
         return is_read_only || r.shared_as == region::use::writable;
     }
-    /// Gives the region another name; false when none is left.
+    /// Gives the segment of the region another name. Returns false, with errno, when that fails (`segment::link`).
     [[nodiscard]] bool link(region& r, std::string const& name) {
         std::lock_guard const lock{mutex_};
         if (!r.locked_by.is_here()) {  // a forked child shares the open file description of its parent

@@ -1,7 +1,7 @@
 // ferry: the engine of ipc/registry.hpp.
 //
-// A registry is a directory `<name>.names`, in the directory of the topics, of files: a record of a topic each,
-// replaced atomically. The process that owns it has claimed its name.
+// A registry is a directory `<name>.names` in the directory of the topics. Each of its files contains a record as in
+// the file of a topic, and is replaced atomically. The process that owns the registry has claimed its name.
 #pragma once
 
 #include <ferry/ipc/registry.hpp>
@@ -47,7 +47,7 @@ struct registry::state {
         bytes -= at->second.bytes, allocations -= at->second.count();
         entries.erase(at);  // closes the share: later attaches fail
     }
-    /// The entries to drop before `size` bytes in `count` allocations are added under a name.
+    /// Returns the entries to drop before `size` bytes in `count` allocations are added under a name.
     [[nodiscard]] std::vector<map::iterator> choose(std::string const& key, std::uint64_t size, std::size_t count) {
         auto const former = entries.find(key);
         std::uint64_t left = bytes;
@@ -59,7 +59,7 @@ struct registry::state {
         if (fits()) return doomed;
         std::vector<std::pair<std::int64_t, map::iterator>> order;
         for (auto at = entries.begin(); at != entries.end(); ++at) {
-            struct stat facts = {};  // the time of the last find is that of the last access
+            struct stat facts = {};  // a find sets the time of the last access
             if (at == former || at->second.share.readers() != 0) continue;
             static_cast<void>(::fstatat(directory.get(), at->first.c_str(), &facts, AT_SYMLINK_NOFOLLOW));
             order.emplace_back(facts.st_atim.tv_sec * 1'000'000'000 + facts.st_atim.tv_nsec, at);
@@ -104,7 +104,7 @@ struct registry::state {
     map entries{};
     std::uint64_t bytes = 0;
     std::size_t allocations = 0;
-    // Of the last entry. Begins at random, so that a reader tells the entries of two owners apart.
+    // The number of the last entry. Begins at random, so that a reader can distinguish the entries of two owners.
     std::uint64_t generation = detail::fresh_id(api, std::source_location::current()) >> 8;
     detail::process_mark process = detail::process_mark::here();
 };
@@ -140,7 +140,7 @@ FERRY_INLINE void registry::put(std::string_view name, shared&& share) {
     auto& kept = fresh.emplace(key, state::published{{}, bytes}).first->second;
     s.write(key, made);
     kept.share = std::move(share);
-    // Nothing fails from here on.
+    // No operation below can fail.
     ++s.generation;
     for (auto const at : doomed) s.erase(at);
     if (auto const former = s.entries.find(key); former != s.entries.end()) s.forget(former);
@@ -162,7 +162,7 @@ FERRY_INLINE std::size_t registry::size() const noexcept { return state_->entrie
 
 namespace detail {
 
-/// Opens the directory of a registry. Empty: it has no owner.
+/// Opens the directory of a registry. Returns an empty object if the registry has no owner.
 [[nodiscard]] inline unique_fd registry_directory(std::string_view name, topic_options const& how, char const* api) {
     auto const parent = names_directory(how.directory, api);
     auto const file = file_of(name, api) + ".names";
@@ -170,7 +170,7 @@ namespace detail {
     return private_directory(parent.get(), file.c_str(), api);
 }
 
-/// Attaches an entry, again while it is replaced.
+/// Attaches an entry. Tries again while the entry is being replaced.
 template <class T, class Attach>
 [[nodiscard]] std::optional<T> find_entry(std::string_view registry_name, std::string_view name,
                                           topic_options const& how, char const* api, Attach attach) {
@@ -190,7 +190,7 @@ template <class T, class Attach>
             return attach(wire::from_bytes(bytes));
         } catch (error const& e) {
             if (e.code() != errc::exporter_gone) throw;
-            if (std::exchange(last, r.generation) == r.generation) break;  // dropped, or its owner has been killed
+            if (std::exchange(last, r.generation) == r.generation) break;  // the entry or its owner has ended
         }
     }
     return {};

@@ -15,7 +15,7 @@ namespace FERRY_NAMESPACE::ipc::detail {
 
 enum class access_mode : std::uint8_t { read_only, read_write };
 
-/// Reports the error of a system call. ENOENT: the exporter has closed the share, or has ended.
+/// Reports the error of a system call. ENOENT means that the exporter has closed the share, or has ended.
 [[noreturn]] FERRY_COLD inline void fail_segment(int number, char const* call, std::string const& name, char const* api,
                                                  std::source_location where) {
     message text{call};
@@ -45,16 +45,16 @@ enum class access_mode : std::uint8_t { read_only, read_write };
     return own;
 }
 
-/// Whether a file of this size is beyond RLIMIT_FSIZE, for which the kernel ends the process by SIGXFSZ.
+/// Returns whether a file of this size is beyond RLIMIT_FSIZE, for which the kernel ends the process by SIGXFSZ.
 [[nodiscard]] inline bool exceeds_file_limit(std::uint64_t bytes) noexcept {
     struct rlimit most = {};
     return ::getrlimit(RLIMIT_FSIZE, &most) == 0 && bytes > most.rlim_cur;
 }
 
-/// Seals of an anonymous segment: no process can remove pages that importers map.
+/// The seals of every anonymous segment, which prevent the removal of pages that importers map.
 inline constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
-/// Seals of an anonymous segment that importers cannot write: those of a frozen one exclude all writes.
+/// The seals of an anonymous segment that importers cannot write, and of a frozen one, which no process can write.
 inline constexpr int no_new_writers = 0x10, no_writers = no_new_writers | F_SEAL_WRITE;  // F_SEAL_FUTURE_WRITE: 5.1
 
 /// Size of the control page, a multiple of the page size, so that the data is page-aligned.
@@ -64,13 +64,13 @@ inline constexpr int no_new_writers = 0x10, no_writers = no_new_writers | F_SEAL
 }
 
 /// A mapped segment. Its pages exist while a process maps them, with or without a name. Movable; thread-safe except for
-/// moves; may be destroyed on any thread. Its open file description is its own, so that its locks last until it and its
-/// copies in forked children are gone.
+/// moves; may be destroyed on any thread. Each object has an open file description of its own, so that its locks last
+/// until it and its copies in forked children are destroyed.
 class segment {
    public:
-    /// Creates a segment of mode 0600 with zeroed data, and locks the byte of the ID in its unused name. All pages are
-    /// allocated, so that a full /dev/shm is an error here and not a SIGBUS later. The name appears last. The size of
-    /// an anonymous segment is sealed.
+    /// Creates a segment of mode 0600 with zeroed data, and locks the byte of the ID in its name, which must be unused.
+    /// Allocates all pages, so that a full /dev/shm is an error here and not a SIGBUS later. Creates the name last.
+    /// Seals the size of an anonymous segment.
     [[nodiscard]] static segment create(std::string const& name, std::uint64_t bytes, std::uint64_t id,
                                         std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::create";
@@ -86,11 +86,11 @@ class segment {
                                  : ::open(shared_memory_folder.data(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
         auto const missing_folder = [] { return errno == ENOENT ? ENOSYS : errno; };
         if (!f) fail_on(is_anonymous ? "memfd_create" : "open(O_TMPFILE)", missing_folder());
-        // Independent of the umask.
+        // The umask must not change the mode.
         if (::fchmod(f.get(), 0600) != 0) fail_on("fchmod", errno);
         if (exceeds_file_limit(total)) fail_on("posix_fallocate", EFBIG);
-        // A size that cannot fit fails before pages are allocated, which would evict other memory. Then in pieces, so
-        // that a long allocation makes progress although signals interrupt it.
+        // Checks the size before it allocates pages, which would evict other memory. Allocates in pieces, so that a
+        // long allocation makes progress although signals interrupt it.
         constexpr off_t piece = off_t{64} << 20;
         struct statvfs room = {};
         // A file system without a limit (mounted with size=0) reports 0 blocks.
@@ -117,7 +117,8 @@ class segment {
     }
 
     /// Opens a segment of this user that has `bytes` of data, and maps it. The control page is writable unless
-    /// `is_sealed`. `id` identifies the allocation; empty: any. `file` opens an anonymous segment; borrowed.
+    /// `is_sealed`. `id` identifies the allocation; if empty, any ID is accepted. `file` is the borrowed descriptor of
+    /// an anonymous segment.
     [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::optional<std::uint64_t> id,
                                       access_mode mode, int file = -1,
                                       std::source_location where = std::source_location::current()) {
@@ -171,13 +172,13 @@ class segment {
 
     [[nodiscard]] control_page& control() const noexcept { return *static_cast<control_page*>(base_.get()); }
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(base_.get()) + page_bytes(); }
-    /// Of the data.
+    /// Returns the size of the data in bytes.
     [[nodiscard]] std::size_t size() const noexcept { return base_.get_deleter().bytes - page_bytes(); }
 
-    /// The file descriptor that opens an anonymous segment, whose open file description has no locks; -1 for others.
+    /// Returns a file descriptor of an anonymous segment whose open file description has no locks; -1 for a named one.
     [[nodiscard]] int file() const noexcept { return handout_.get(); }
     [[nodiscard]] int locks() const noexcept { return file_.get(); }
-    /// Replaces the file descriptor for locks by one of another open file description, in a forked child. Returns
+    /// Opens the file again for locks, in a forked child, which shares the open file description of its parent. Returns
     /// false, without an effect, when the file cannot be opened.
     [[nodiscard]] bool reopen_locks() noexcept {
         unique_fd fresh{reopen(file_.get())};
@@ -201,18 +202,18 @@ class segment {
         errno = number;
         return false;
     }
-    /// Ends the lock on the byte of the ID in a name, and removes the name. Only in the process that called `link`.
+    /// Unlocks the byte of the ID in a name, and removes the name. Must be called in the process that called `link`.
     /// Returns false when the name exists and cannot be removed.
     bool unlink(std::string const& name) const noexcept {
         auto const parts = parse_segment_name(name).value_or(segment_name{});
         lock(locks(), F_UNLCK, share_byte(parts.id));
         return parts.kind == segment_kind::anonymous || ::unlink(path_of(name.c_str()).c_str()) == 0 || errno == ENOENT;
     }
-    /// Seals an anonymous segment, so that no process maps it with write access from now on. Writable mappings remain.
-    /// No effect on a named one, or before Linux 5.1.
+    /// Seals an anonymous segment, so that no process can map it with write access any more. Existing writable mappings
+    /// remain. No effect on a named segment, or before Linux 5.1.
     void seal() const noexcept { static_cast<void>(::fcntl(file(), F_ADD_SEALS, no_new_writers)); }
     /// Makes this mapping of an anonymous segment read-only, at the same address, and seals its data for ever. Returns
-    /// false, with errno, when it cannot be sealed; EBUSY: it is mapped with write access elsewhere.
+    /// false, with errno, when it cannot be sealed; EBUSY means that another mapping has write access.
     [[nodiscard]] bool freeze() const noexcept {
         unique_fd const reader{reopen(file(), O_RDONLY)};
         auto const map = [&](int access, int from) {
@@ -225,8 +226,8 @@ class segment {
         errno = number;
         return false;
     }
-    /// Returns whether no process can write the data any more, and all of it exists: the read of a page that a file
-    /// lacks ends the process by SIGBUS when memory is short.
+    /// Returns whether no process can write the data any more, and all of its pages exist. When memory is short, the
+    /// read of a page that does not exist would end the process by SIGBUS.
     [[nodiscard]] bool is_frozen() const noexcept {
         int const seals = handout_ ? ::fcntl(file(), F_GET_SEALS) : 0;
         if (seals < 0 || (seals & F_SEAL_WRITE) == 0) return false;
@@ -236,7 +237,7 @@ class segment {
     /// Returns whether the control page is mapped read-only, because the segment was sealed when it was opened.
     [[nodiscard]] bool is_sealed() const noexcept { return is_sealed_; }
 
-    /// Returns whether another open file description has locked the byte of a share: whether the share is open.
+    /// Returns whether a share is open, which is when another open file description has locked its byte.
     [[nodiscard]] bool is_open(std::uint64_t id) const noexcept { return is_locked(locks(), share_byte(id)); }
 
    private:
@@ -257,7 +258,7 @@ class segment {
     }
 
     unique_fd file_{};     // its open file description has the locks of this mapping
-    unique_fd handout_{};  // of an anonymous segment, without locks
+    unique_fd handout_{};  // for an anonymous segment; its open file description has no locks
     bool is_sealed_ = false;
     std::unique_ptr<void, unmap> base_{};
 };

@@ -12,13 +12,13 @@
 namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
-/// Header of a message, little-endian. The files come with its first byte.
+/// Header of a message, little-endian. The files are sent with its first byte.
 struct parcel_head {
     static constexpr std::uint64_t the_magic = 0x314C435052524546;  // "FERRPCL1"
     std::uint64_t magic = the_magic, bytes = 0, files = 0;
 };
 
-/// One call of `send` or `receive`. The destructor shuts the connection down if a part of a message was transferred.
+/// One call of `send` or `receive`. The destructor shuts the connection down if only a part of a message was moved.
 class transfer {
    public:
     static constexpr std::size_t max_files = 253;  // SCM_MAX_FD of the kernel
@@ -66,7 +66,7 @@ class transfer {
         iovec parts[] = {{&head, sizeof head}, {}};
         std::uint64_t size = sizeof head;
         if (is_stream_) move(POLLIN, {parts, 1}, sizeof control_);
-        else  // a datagram stays in the queue until there is memory for all of it
+        else  // MSG_PEEK leaves the datagram in the queue until there is memory for all of it
             size = repeat(POLLIN, "recv",
                           [&] { return ::recv(socket_, &head, sizeof head, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT); });
         if (char found[9] = {}; head.magic != parcel_head::the_magic) {
@@ -80,7 +80,7 @@ class transfer {
         check_limits(errc::bad_descriptor, head.bytes, head.files);
         p.bytes.resize(static_cast<std::size_t>(head.bytes));
         parts[1] = {p.bytes.data(), p.bytes.size()};
-        move(POLLIN, parts, sizeof control_);  // of a stream, only the second part is left
+        move(POLLIN, parts, sizeof control_);  // from a stream, only the second part remains
         check_files(head);
         is_inside_ = false;
         return p;
@@ -122,8 +122,8 @@ class transfer {
                    " files: close file descriptors, or raise `ulimit -n`");
     }
 
-    /// Repeats a call that does not block until it moves bytes, and returns their number. Fails at the deadline, even
-    /// if the socket is always ready for another byte.
+    /// Repeats a non-blocking call until it moves bytes, and returns their number. Fails at the deadline, even if the
+    /// socket is always ready for another byte.
     template <class Call>
     [[nodiscard]] std::size_t repeat(short event, char const* name, Call call) {
         for (bool was_reset = false;;) {
@@ -140,12 +140,13 @@ class transfer {
             if (n == 0)
                 refuse(errc::exporter_gone, "the peer has closed the socket after ", moved_,
                        " bytes of a message: create a new connection");
-            // A peer that closed before it had read all is reported once, before its own messages.
+            // If the peer closed the socket before it had read all data, the kernel reports that once, before the
+            // messages of the peer.
             bool const is_reset = errno == ECONNRESET && event == POLLIN && !std::exchange(was_reset, true);
             if (errno != EAGAIN && errno != EINTR && !is_reset) refuse_call(name, errno);
         }
     }
-    /// Sends or receives all parts. The control data goes with the first byte, or may come with any.
+    /// Sends or receives all parts. Sends the control data with the first byte; may receive it with any byte.
     void move(short event, std::span<iovec> parts, std::size_t control) {
         bool const is_out = event == POLLOUT;
         while (std::ranges::any_of(parts, [](iovec const& part) { return part.iov_len != 0; })) {
@@ -169,7 +170,7 @@ class transfer {
     }
     /// Takes over the files that a call of recvmsg returned.
     void adopt(msghdr& m) noexcept {
-        constexpr int pidfd = 4;  // SCM_PIDFD: a file as well, which the application has enabled (SO_PASSPIDFD)
+        constexpr int pidfd = 4;  // SCM_PIDFD: also a file, which the application has enabled by SO_PASSPIDFD
         is_cut_ |= (m.msg_flags & MSG_CTRUNC) != 0;
         for (auto* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c))
             for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
@@ -192,7 +193,7 @@ class transfer {
     bool is_stream_ = false, is_inside_ = false, is_cut_ = false;
     std::uint64_t moved_ = 0, found_ = 0, sockets_ = 0;
     std::vector<unique_fd>* files_ = nullptr;
-    // Room for the most files, and for the credentials that the application may have enabled (SO_PASSCRED).
+    // For the maximum number of files, and for the credentials that the application may have enabled (SO_PASSCRED).
     alignas(cmsghdr) std::byte control_[CMSG_SPACE(max_files * sizeof(int)) + 512] = {};
 };
 

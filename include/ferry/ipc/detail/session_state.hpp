@@ -1,4 +1,4 @@
-// ferry: what is behind a session, and one share on its exporter's side.
+// ferry: the state of a session, and the state of a share in its exporter.
 #pragma once
 
 #include <ferry/ipc/detail/import.hpp>
@@ -8,7 +8,7 @@
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
-/// A tensor of a descriptor, in a memory that begins at `begin`; null: it is empty.
+/// Returns the view of a tensor of a descriptor, in a memory that begins at `begin`, which is null for an empty tensor.
 [[nodiscard]] inline tensor_view view_of(wire::tensor const& t, std::byte* begin, ferry::device where) noexcept {
     auto const strides = t.strides.empty() ? strides_view{} : strides_view{t.strides};
     void* const data = begin == nullptr ? nullptr : begin + t.byte_offset;
@@ -17,48 +17,48 @@ namespace FERRY_NAMESPACE::ipc::detail {
 
 class session_state;
 
-/// Whether one allocation of a device is meant, from the handle of its exporter.
+/// Returns whether two descriptions refer to the same device allocation, by the handle of its exporter.
 [[nodiscard]] inline bool is_same_allocation(wire::memory const& a, wire::memory const& b) noexcept {
     return a.kind == b.kind && a.id == b.id && a.allocation == b.allocation && a.device == b.device &&
            a.handle == b.handle;
 }
 
-/// A control page, and the memories whose descriptions name it. Held by `shared`, by the exporter's own tensors, and by
-/// the session for as long as importers have device memory mapped.
+/// A control page, and the memories whose descriptions name it. Owned by `shared`, by the exporter's own tensors, and
+/// by the session while importers have device memory mapped.
 struct share_state {
     struct memory {
         wire::memory description;
-        std::byte* begin;      // of the exported range
-        std::uint32_t number;  // in the descriptor of the whole share
+        std::byte* begin;      // first byte of the exported range
+        std::uint32_t number;  // index in the descriptor of the whole share
     };
 
-    std::shared_ptr<session_state> session{};          // first: the others need it to die
-    std::shared_ptr<void const> copy{};                // memory of copies off the host
-    std::shared_ptr<void const> owner{};               // of memory that is shared where it lies
-    std::shared_ptr<region> where{};                   // the control page, and the data of the host
-    std::vector<std::unique_ptr<exported>> handles{};  // off the host; die before what they name
+    std::shared_ptr<session_state> session{};          // first, because the destructors of the others need it
+    std::shared_ptr<void const> copy{};                // device memory of copies
+    std::shared_ptr<void const> owner{};               // owner of memory that is shared in place
+    std::shared_ptr<region> where{};                   // the control page, and the data in host memory
+    std::vector<std::unique_ptr<exported>> handles{};  // of device memory; destroyed before the memory
     std::string name{};
     std::vector<memory> memories{};
     ferry::device device{};
     std::uint64_t id = 0;    // as in the name
-    process_mark process{};  // that may close it: not a forked child
+    process_mark process{};  // the process that may close it; not a forked child
     bool is_read_only = false;
-    bool is_frozen = false;     // or will be
-    bool is_passed_on = false;  // memory of a device that another process exports
+    bool is_frozen = false;     // also before it is frozen
+    bool is_passed_on = false;  // device memory that another process exports
     std::atomic<bool> is_open = false;
 
-    // Of the whole share, in the first of its states.
+    // The members below describe the whole share, in the first of its states.
     wire::descriptor description{};
-    std::array<std::int64_t, 1> bytes{};  // of the first memory
+    std::array<std::int64_t, 1> bytes{};  // size of the first memory
     share_copies copied{};
     std::vector<std::shared_ptr<share_state>> others{};
 
-    /// An element for the session's list, made in advance, because closing does not fail.
+    /// A list element for `condemned_`, allocated in advance, because `close` must not fail.
     std::list<std::shared_ptr<share_state>> place_among_condemned{nullptr};
 
     [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
     [[nodiscard]] int locks() const noexcept { return where->memory.locks(); }
-    /// The tensor; of a column: the bytes of its first memory.
+    /// Returns a view of the tensor; for a column or a list, of the bytes of the first memory.
     [[nodiscard]] tensor_view view() const noexcept {
         auto* const begin = memories[0].begin;
         if (auto const* const t = std::get_if<wire::tensor>(&description.root)) return view_of(*t, begin, device);
@@ -71,13 +71,13 @@ class session_state {
     explicit session_state(session_options const& how) noexcept
         : segments_{how.segments}, imports_{how.unused_mappings, how.unused_bytes} {}
 
-    /// This process; after a fork the child's, which has shared nothing.
+    /// Returns the identity of this process. In a forked child, first removes the shares and mappings of the parent.
     [[nodiscard]] wire::origin me(std::source_location where) {
         std::unique_lock lock{mutex_};
         if (process_.is_here()) return me_;
         bool const is_child{process_};
         me_ = this_process(where);
-        if (is_child) static_cast<void>(new condemned_list{std::move(condemned_)});  // the parent's: never freed here
+        if (is_child) static_cast<void>(new condemned_list{std::move(condemned_)});  // of the parent: leaked here
         process_ = process_mark::here();
         if (is_child) {
             shares_.clear();
@@ -89,12 +89,12 @@ class session_state {
         return me_;
     }
 
-    /// Once for every process, before its first segment.
+    /// Removes names that ended exporters have left, once in every process, before its first segment.
     void sweep_once() noexcept {
         if (!is_swept_.exchange(true)) static_cast<void>(sweep());
     }
-    /// Calls `f`. If it fails because memory or file descriptors are short, or a mapping is in its way, calls it again
-    /// after `make_room`.
+    /// Calls `f`. If it fails because memory or file descriptors are short, or the memory is already mapped, calls it
+    /// again after `make_room`.
     template <class F>
     [[nodiscard]] auto with_room(F f) {
         try {
@@ -105,11 +105,11 @@ class session_state {
         }
         return f();
     }
-    /// Frees what nothing uses: unused mappings, and names that ended exporters have left. False when there was none.
+    /// Removes unused mappings, and names that ended exporters have left. Returns false when there were none.
     bool make_room() noexcept {
         bool is_any = imports_.trim();
         std::lock_guard const lock{sweeping_};
-        int left = 16;  // bounded, whatever lies in the folder
+        int left = 16;  // bounded, whatever the folder contains
         do {
             is_any |= detail::sweep(swept_to_) != 0;
         } while (--left != 0 && swept_to_ != 0);
@@ -125,7 +125,7 @@ class session_state {
         return found != shares_.end() ? found->second.lock() : nullptr;
     }
 
-    /// An open share of a memory of a device that another process passes on.
+    /// Finds the open share by which this process exports device memory that another process passes on.
     [[nodiscard]] std::shared_ptr<share_state> find_exported(wire::memory const& m) {
         std::vector<std::shared_ptr<share_state>> all;  // outlives the lock, as in collect_once
         std::lock_guard const lock{mutex_};
@@ -138,14 +138,14 @@ class session_state {
         return nullptr;
     }
 
-    /// Ends new attaches. What importers may still use of device memory is condemned: it lives until they are gone.
-    /// False when its name stays.
+    /// Closes a share, so that it cannot be attached any more. Puts a share of device memory that importers still map
+    /// into `condemned_`, which keeps the memory until they have unmapped it. Returns false when the name stays.
     bool close(std::shared_ptr<share_state> const& s) noexcept {
         if (!s->process.is_here() || !s->is_open.exchange(false)) return true;
         bool const is_removed = s->where->memory.unlink(s->name);
         std::lock_guard const lock{mutex_};
         shares_.erase(s->id);
-        // Of memory that is passed on, its exporter sees the importers in the same control page.
+        // The exporter of memory that is passed on sees the importers in the same control page.
         bool const is_kept_here = !s->handles.empty() && !s->is_passed_on;
         if (!is_kept_here || !s->control().is_mapped(s->locks())) return is_removed;
         s->place_among_condemned.front() = s;
@@ -161,7 +161,7 @@ class session_state {
         for (auto const& [id, share] : all)
             if (auto const one = share.lock()) close(one);
     }
-    /// Unmaps and frees what a closed share has left, without waiting.
+    /// Unmaps and frees the unused memory of closed shares, without waiting.
     void drop_closed() noexcept {
         imports_.trim(true);
         collect_once();
@@ -187,11 +187,11 @@ class session_state {
     void drop(void* data) noexcept {
         auto const found = regions_.find({static_cast<std::byte*>(data), 1, 0});
         if (found == nullptr || std::exchange(found->self, nullptr) == nullptr) return;
-        if (!found->made_by.is_here()) return;  // the parent's name
+        if (!found->made_by.is_here()) return;  // the name belongs to the parent
         found->memory.unlink(found->name);
     }
 
-    /// What data of the host is put into.
+    /// Returns the kind of segment for host data.
     [[nodiscard]] segment_kind segments() const noexcept { return segments_; }
     [[nodiscard]] region_map& regions() noexcept { return regions_; }
     [[nodiscard]] import_cache& imports() noexcept { return imports_; }
@@ -202,7 +202,7 @@ class session_state {
     }
 
    private:
-    /// Continues where the last one has stopped.
+    /// Removes names that ended exporters have left, from the position at which the last call stopped.
     std::size_t sweep() noexcept {
         std::lock_guard const lock{sweeping_};
         return detail::sweep(swept_to_);
@@ -226,12 +226,12 @@ class session_state {
     wire::origin me_{};
     process_mark process_{};
     std::atomic<bool> is_swept_ = false;
-    std::mutex sweeping_;  // held for longer than mutex_ may be
-    long swept_to_ = 0;    // guarded by it
+    std::mutex sweeping_;  // a separate mutex, because a sweep takes up to 10 ms
+    long swept_to_ = 0;    // guarded by sweeping_
     std::map<std::uint64_t, std::weak_ptr<share_state>> shares_;
-    condemned_list condemned_;  // keeps this session
+    condemned_list condemned_;  // its elements own this session
     region_map regions_;
-    import_cache imports_;  // last: its regions leave the map when they die
+    import_cache imports_;  // last, because its regions remove themselves from the map
 };
 
 }  // namespace FERRY_NAMESPACE::ipc::detail

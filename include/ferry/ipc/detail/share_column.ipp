@@ -13,14 +13,14 @@
 namespace FERRY_NAMESPACE::ipc {
 namespace detail {
 
-/// One share of a column, or of columns and tensors. The results of `add` are complete after `finish`.
+/// Builds one share of a column, or of columns and tensors. The results of `add` are complete after `finish`.
 class sharing {
    public:
     sharing(share_options const& how, handle_ref b, std::source_location where)
         : how_{how}, b_{b}, where_{where}, share_{how, true, b, where} {}
 
-    /// When some bytes must be copied, the tree is described again, cut to the items of the view as far as that can be
-    /// done without reading the buffers.
+    /// Describes a column. When some bytes must be copied, describes it again, reduced to the items of the view as far
+    /// as that is possible without reading the buffers.
     void add(column_view c, wire::node& out) {
         static_cast<void>(ferry::detail::check_stream_of(c, how_.ready_on, cpu, {share_api, where_}));
         columns_.push_back(c);
@@ -48,7 +48,7 @@ class sharing {
         }
         part.set_place(at.memory, at.offset);
     }
-    /// Whether what is added is on several devices; set before the first.
+    /// Whether the items are on several devices; set before the first call of `add`.
     bool is_mixed = false;
 
     [[nodiscard]] std::shared_ptr<share_state> finish(auto&& root, ferry::device place,
@@ -70,9 +70,10 @@ class sharing {
         [[nodiscard]] bool is_read_only() const noexcept { return part.view().is_read_only(); }
     };
 
-    /// Whether the tree is described in vain.
+    /// Returns whether the column must be described again, because some bytes must be copied.
     [[nodiscard]] bool is_over() const noexcept { return is_missing_ && !is_cut_; }
-    /// The stream of copies on a device. A handle is a stream of one device: for a column on several, the host waits.
+    /// Returns the stream of copies on a device. If the items are on several devices, the host waits for a stream
+    /// handle instead, because it belongs to one device.
     [[nodiscard]] stream_token copies_on(ferry::device place) {
         auto const on = how_.ready_on;
         if (!is_mixed || on.is_default() || !on.names_stream()) return on.on_device(place);
@@ -109,7 +110,7 @@ class sharing {
         auto const place = c.device();
         if (b.data == nullptr || is_over()) return;
         bool const is_variadic = i >= static_cast<std::size_t>(layout.buffer_count);
-        // Their slices tell the lengths of data buffers.
+        // The lengths of data buffers are not shared, because their slices contain them.
         if (is_variadic && i + 1 == c.buffers().size() && place.type == device_type::cpu) return;
         auto const kind = is_variadic ? buffer_kind::bytes : layout.buffers[i].kind;
         auto used = ferry::detail::used_bytes(c, i, unused);
@@ -118,7 +119,8 @@ class sharing {
             auto const on = place.type == device_type::cpu ? stream_token{} : copies_on(place);
             static_cast<void>(ferry::detail::read_end(c, i, path, b_, on, used.bytes, {share_api, where_}));
         };
-        // A device's offsets are read only when they must be; otherwise the data may go to the end of its allocation.
+        // Offsets in device memory are read only if necessary; otherwise the data may extend to the end of its
+        // allocation.
         bool const is_offset_data = kind == buffer_kind::bytes && !is_variadic && c.length() != 0;
         if (is_host_accessible(place) && (used.bytes < 0 || (is_cut_ && is_offset_data))) read_end();
         if (used.bytes == 0) return;
@@ -132,8 +134,8 @@ class sharing {
         share_.copied.buffers.emplace_back((inplace_text{} << path << ": " << ferry::name(kind)).c_str());
     }
 
-    /// Copies each byte of columns once, into one allocation for each device; on the host, tensors that may be written
-    /// are in another one. Finished on return.
+    /// Copies each byte of columns once, into one allocation for each device; on the host, writable tensors have
+    /// another allocation. The copies are complete on return.
     void copy_missing() {
         std::span<missing_range> ranges{missing_};
         std::span<missing_tensor> tensors{missing_tensors_};
@@ -155,11 +157,11 @@ class sharing {
     void copy(std::span<missing_range> missing, std::span<missing_tensor> tensors, ferry::device place) {
         std::vector<ferry::detail::copied_range> runs;
         bool const is_on_host = place.type == device_type::cpu;
-        // Of a device, the padding between buffers is copied with them. Items that are not used stay out.
+        // On a device, the padding between buffers is copied with them, but not the unused items of a slice.
         bool const is_joined = !is_on_host && columns_.size() == 1 && columns_[0].is_whole();
         auto const arena = is_joined ? columns_[0].node().arena : std::span<std::byte const>{};
         auto total = static_cast<std::size_t>(ferry::detail::lay_out(missing, runs, arena, 64));
-        for (std::byte const* end = nullptr; auto const& m : missing) {  // in address order; without gaps
+        for (std::byte const* end = nullptr; auto const& m : missing) {  // in address order; gaps are not copied
             auto const* const its_end = m.begin + m.bytes;
             if (!std::less<>{}(end, its_end)) continue;
             share_.copied.bytes += static_cast<std::uint64_t>(its_end - (std::max)(m.begin, end, std::less<>{}));
@@ -207,7 +209,7 @@ class sharing {
     std::vector<column_view> columns_{};
     std::vector<missing_range> missing_{};
     std::vector<missing_tensor> missing_tensors_{};
-    bool is_missing_ = false, is_cut_ = false, has_waited_ = false;  // the first two: of the column that is described
+    bool is_missing_ = false, is_cut_ = false, has_waited_ = false;  // the first two are for the current column
 };
 
 FERRY_INLINE shared share_column(column const& c, share_options const& options, handle_ref b,
@@ -226,7 +228,7 @@ FERRY_INLINE shared share(std::vector<item>&& items, share_options const& option
     auto const owner = std::make_shared<std::vector<item>>();
     detail::sharing made{options, b, where};
     wire::list root(items.size());
-    std::vector<tensor_view> views(items.size());  // of the tensors
+    std::vector<tensor_view> views(items.size());  // the views of those items that are tensors
     std::optional<device> first;
     for (std::size_t i = 0; i < items.size(); ++i) {
         auto const* const t = std::get_if<managed_tensor>(&items[i]);
@@ -239,7 +241,7 @@ FERRY_INLINE shared share(std::vector<item>&& items, share_options const& option
         made.is_mixed |= !is_same_device(first.value_or(place), place) || (c != nullptr && c->view().is_mixed());
         first = first.value_or(place);
     }
-    for (bool const is_read_only : {false, true})  // memory that several items are in is shared as the first needs it
+    for (bool const is_read_only : {false, true})  // writable items first: they decide how common memory is shared
         for (std::size_t i = 0; i < items.size(); ++i) {
             auto const* const c = std::get_if<column>(&items[i]);
             if ((c != nullptr || views[i].is_read_only()) != is_read_only) continue;

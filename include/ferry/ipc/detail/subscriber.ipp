@@ -11,20 +11,20 @@ namespace FERRY_NAMESPACE::ipc {
 
 struct subscriber::state {
     static constexpr char const* api = "ferry::ipc::subscriber";
-    /// The memory of a slot, as it was read and attached last.
+    /// The memory of a slot, as it was last read and attached.
     struct slot {
-        std::uint64_t stamp = 0;  // 0: not read yet
+        std::uint64_t stamp = 0;  // 0 if not read yet
         wire::descriptor from{};
         std::vector<int> files{};
         detail::known_memory known{};
     };
-    /// A frame, and that of its slot at the same time.
+    /// A frame, and the stamp of its slot at the time when the frame was found.
     struct candidate {
         std::size_t k;
         std::uint64_t generation, stamp;
     };
 
-    /// `attach`: detail::attach_tensor or attach_column
+    /// Returns the next frame. `attach` is detail::attach_tensor or attach_column.
     template <class T>
     [[nodiscard]] std::optional<frame<T>> next(std::chrono::nanoseconds limit, attach_options how, handle_ref b,
                                                T attach(wire::descriptor const&, attach_options const&, handle_ref,
@@ -33,18 +33,18 @@ struct subscriber::state {
         if (how.session == nullptr) how.session = &own;
         bool const has_files = !how.files.empty();
         for (bool is_first = true;; is_first = false) {
-            // A second: if another process has removed the file, nothing changes in it any more.
+            // At most a second, because a file that another process has removed does not change any more.
             auto const left = std::clamp<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), {},
                                                                    std::chrono::seconds{1});
             update(is_first && is_newer() ? left.zero() : left);
-            for (int tries = 0; tries < 2; ++tries) {  // the second with the descriptor that is in the file now
+            for (int tries = 0; tries < 2; ++tries) {  // the second time with the current descriptor of the slot
                 auto const c = look();
                 if (!c) break;
                 auto& s = slots[c->k];
                 if (!has_files) how.files = s.files;
                 try {
                     T value = attach(s.from, how, b, &s.known, std::source_location::current());
-                    // Last: from here on the slot is kept until `value` ends.
+                    // Checked last, because from now on the publisher keeps the slot until `value` is destroyed.
                     if (is_current(*c)) {
                         seen = c->generation;
                         return frame<T>{std::move(value), seen};
@@ -57,14 +57,14 @@ struct subscriber::state {
             if (left == left.zero()) return {};
         }
     }
-    /// Reads which frame is the newest, after a wait for one that is newer than the last. Opens the file of the name
-    /// if there is none, or another one has it.
+    /// Waits for a frame that is newer than the last, and reads which frame is the newest. Opens the file of the name
+    /// if no file is open, or if another file has the name.
     void update(std::chrono::nanoseconds left) {
         if (!file) {
             names.wait(arrivals, left, api);
             return open_name();
         }
-        // Before each read of the mapping: a file that is shorter than that is an error, and not a SIGBUS.
+        // Before each read of the mapping, checks the length of the file: a shorter file is an error, not a SIGBUS.
         int const why = detail::futex_wait(&its.latest(), static_cast<std::uint32_t>(latest), left);
         struct stat facts = {};
         if (why == EFAULT) {
@@ -77,7 +77,7 @@ struct subscriber::state {
                             (why == ETIMEDOUT && ::fstat(file.get(), &facts) == 0 && facts.st_nlink == 0)))
             open_name();
     }
-    /// Finds a frame that is newer than the last, whose slot has been read.
+    /// Finds a frame that is newer than the last, and reads the descriptor of its slot.
     [[nodiscard]] std::optional<candidate> look() {
         if (file) latest = its.latest();
         if (!is_newer()) return {};
@@ -116,7 +116,7 @@ struct subscriber::state {
         directory = detail::names_directory(path, api);
         names = {directory.get(), api};
     }
-    /// Opens the file that has the name now, if it is another one.
+    /// Opens the file that has the name, if it is not open already.
     void open_name() {
         if (name.empty()) return;
         struct stat folder = {};
@@ -157,7 +157,7 @@ struct subscriber::state {
     detail::topic_map its{};
     std::vector<slot> slots{};
     std::vector<std::byte> bytes{};
-    std::uint64_t latest = 0, stream = 0, seen = 0;  // latest: as it was read last
+    std::uint64_t latest = 0, stream = 0, seen = 0;  // latest is the value that was last read from the file
     std::uint32_t arrivals = 0;
 };
 

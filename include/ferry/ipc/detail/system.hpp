@@ -79,7 +79,7 @@ template <class... Parts>
 // The kernel keeps the lock of an open file description (OFD) until its last descriptor and its last mapping are gone,
 // in forked children as well, and shows it in every namespace.
 
-/// The byte that the exporter of a share or allocation locks until it closes it.
+/// Returns the byte that the exporter locks while a share or allocation is open.
 [[nodiscard]] constexpr off_t share_byte(std::uint64_t id) noexcept {
     constexpr auto first = std::uint64_t{1} << 62;  // beyond all data
     return static_cast<off_t>(first | (id & (first - 1)));
@@ -100,24 +100,25 @@ inline bool lock(int file, short type, off_t at) noexcept {
     return ::fcntl(file, F_OFD_SETLK, &l) == 0;
 }
 
-/// Whether another open file description has locked one of the bytes.
+/// Returns whether another open file description has locked one of the bytes.
 [[nodiscard]] inline bool is_locked(int file, off_t at, off_t count = 1) noexcept {
     auto l = lock_of(at, count, F_WRLCK);
     return ::fcntl(file, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 }
 
-/// How many of some bytes other open file descriptions have locked.
+/// Returns how many of the bytes other open file descriptions have locked.
 [[nodiscard]] inline std::uint64_t count_locked(int file, off_t at, off_t count) noexcept {
     auto l = lock_of(at, count, F_WRLCK);
     if (count <= 0 || ::fcntl(file, F_OFD_GETLK, &l) != 0 || l.l_type == F_UNLCK) return 0;
-    // Adjacent bytes of one open file description are one lock, which may begin before and end after these.
+    // Adjacent bytes of one open file description are one lock, which may extend beyond these bytes.
     off_t const end = at + count, first = l.l_start > at ? l.l_start : at;
     off_t const last = l.l_len == 0 || l.l_len > end - l.l_start ? end : l.l_start + l.l_len;
     return static_cast<std::uint64_t>(last - first) + count_locked(file, at, first - at) +
            count_locked(file, last, end - last);
 }
 
-/// Opens a file again, for an open file description, and thus locks, of its own; read locks alone with O_RDONLY.
+/// Opens a file again, to get another open file description, which has its own locks. With O_RDONLY, it can have only
+/// read locks.
 [[nodiscard]] inline int reopen(int file, int access = O_RDWR) noexcept {
     char path[32];
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", file);

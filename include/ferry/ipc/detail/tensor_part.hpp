@@ -1,4 +1,4 @@
-// ferry: a tensor of a share that is being made.
+// ferry: describes a tensor for a share.
 #pragma once
 
 #include <ferry/base/shape.hpp>
@@ -7,7 +7,7 @@
 
 namespace FERRY_NAMESPACE::ipc::detail {
 
-/// Where a copy of memory of a device is.
+/// Returns the device of a copy of memory of a device.
 [[nodiscard]] inline ferry::device copied_to(ferry::device from) noexcept {
     return is_host_accessible(from) ? cpu : from;
 }
@@ -26,10 +26,10 @@ class tensor_part {
     }
     [[nodiscard]] tensor_view const& view() const noexcept { return from_; }
     [[nodiscard]] ferry::device place() const noexcept { return copied_to(from_.device()); }
-    /// Whether it is empty, off the host.
+    /// Returns whether the tensor is empty and not on the host.
     [[nodiscard]] bool is_nowhere() const noexcept { return from_.is_empty() && place().type != device_type::cpu; }
 
-    /// As `new_share::locate`. Sets the offset of the first element in `at`.
+    /// Finds the memory of the tensor, as `new_share::locate` does. Sets the offset of the first element in `at`.
     template <class Name>
     [[nodiscard]] bool locate(new_share& share, Name const& name, wire::slice& at) {
         auto const range = range_of(from_);
@@ -41,7 +41,7 @@ class tensor_part {
         return true;
     }
     /// Changes the layout to that of a copy, which is compact, except that dimensions of stride 0 are not expanded
-    /// (R29). Returns its number of bytes.
+    /// (R29). Returns the size of the copy in bytes.
     std::size_t lay_out() {
         auto& t = *out_;
         unique_ = t.shape;
@@ -54,7 +54,7 @@ class tensor_part {
         }
         return static_cast<std::size_t>(compact(nullptr).nbytes());
     }
-    /// Sets the memory of the elements, and adds the offset in it of what `locate` found or `lay_out` described.
+    /// Sets the memory of the elements, and adds the offset in it to the one that `locate` or `lay_out` has set.
     void set_place(std::uint32_t memory, std::uint64_t offset) noexcept {
         out_->memory = memory;
         out_->byte_offset += static_cast<std::int64_t>(offset);

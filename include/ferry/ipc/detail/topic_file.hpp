@@ -1,9 +1,9 @@
 // ferry: the file of a topic: a head, and a record for each slot. docs/wire.md has its layout.
 //
-// The generation of a record is that of no published frame while its slot is written. The publisher stores the next one
-// and then looks for readers of the memory; a reader attaches the memory and then compares the generation with that of
-// the newest frame. The two are ordered, so at least one sees the other: the publisher leaves the slot, or the reader
-// drops it and takes the newest frame.
+// While a slot is written, the generation of its record is not that of a published frame. The publisher stores the next
+// generation and then checks for readers of the memory; a reader attaches the memory and then compares the generation
+// with that of the newest frame. The two are ordered, so at least one sees the other: the publisher does not write the
+// slot, or the reader drops it and takes the newest frame.
 //
 // Both map the file. The publisher does not read it, and a reader checks what it reads.
 #pragma once
@@ -17,28 +17,28 @@ namespace FERRY_NAMESPACE::ipc::detail {
 struct topic_head {
     static constexpr std::uint64_t the_magic = 0x3143505452524546;  // "FERRTPC1", little-endian
     std::uint64_t magic = 0;
-    std::uint32_t slots = 0, capacity = 0;  // capacity: bytes of a record
-    std::uint64_t latest = 0;               // generation << 8 | slot; its low half is a futex
+    std::uint32_t slots = 0, capacity = 0;  // capacity is the size of a record in bytes
+    std::uint64_t latest = 0;               // generation << 8 | slot; the lower half is a futex
     std::uint64_t stream = 0;               // random; the generations of one stream increase
     std::uint64_t reserved[4] = {};
 };
 struct topic_record {
-    std::uint64_t generation = 0;             // of the last frame, or of the one that is written
+    std::uint64_t generation = 0;             // number of the last frame, or of the frame that is being written
     std::uint64_t stamp = 0;                  // changes with the descriptor
-    std::uint32_t length = 0, text = 0;       // bytes of the descriptor, and of the text after it
-    std::uint32_t first_file = 0, files = 0;  // of the slot, in publisher::files
+    std::uint32_t length = 0, text = 0;       // sizes of the descriptor, and of the text after it, in bytes
+    std::uint32_t first_file = 0, files = 0;  // range of the files of the slot in publisher::files
 };
 static_assert(sizeof(topic_head) == 64 && sizeof(topic_record) == 32);
 
 inline constexpr std::size_t most_slots = 252;  // with the topic's own file, as many files as a message has
-/// Most bytes of a descriptor, so that a damaged file does not make a reader allocate more.
+/// Maximum size of a descriptor in bytes, which limits the allocation for a damaged file.
 inline constexpr std::size_t most_descriptor = std::size_t{64} << 20;
-/// Slot numbers of `latest`: the publisher has ended; another file has the name; nothing is published.
+/// Special slot numbers in `latest`: the publisher has ended, another file has the name, or nothing is published.
 inline constexpr unsigned has_ended = 254, has_moved = 253, no_slot = 255;
 /// The byte that the publisher locks.
 inline constexpr off_t owner_byte = off_t{1} << 62;
 
-/// Reads bytes of a file. \return  false: the file is shorter
+/// Reads bytes of a file. \return  false if the file is shorter
 [[nodiscard]] inline bool read_at(int file, off_t at, void* to, std::size_t bytes) noexcept {
     return ::pread(file, to, bytes, at) == static_cast<ssize_t>(bytes);
 }
@@ -75,15 +75,15 @@ struct topic_map {
     fail(errc::bad_descriptor, api, name.c_str(), " is not the file of a topic: remove it, or choose another name");
 }
 
-/// A slot of a publisher, and what its record has to be.
+/// A slot of a publisher, and the record that the file must have for it.
 struct topic_slot {
     topic_record record{};
-    std::vector<std::byte> bytes{};  // of the descriptor, and of its text
-    bool is_written = false;         // in the file
-    bool is_begun = false;           // no subscriber reads it: it may be published
+    std::vector<std::byte> bytes{};  // the descriptor, and its text
+    bool is_written = false;         // whether the file has the record
+    bool is_begun = false;           // whether the slot may be published, because no subscriber reads it
 };
 
-/// Describes shared memory. Its generation is 0.
+/// Returns the slot for shared memory, with generation 0.
 [[nodiscard]] inline topic_slot describe(wire::descriptor const& d, topic_options const& how, std::uint64_t stamp,
                                          char const* api) {
     topic_slot s{.record = {.stamp = stamp}, .bytes = wire::to_bytes(d)};
