@@ -69,6 +69,49 @@ def test_a_device_array_says_where_it_is_and_an_array_is_refused():
     c.validate()
 
 
+def test_a_device_stream_shares_the_memory_of_its_chunk():
+    c = host().to("cuda")
+    address = array_in_device(c.children[2]).buffers[1]
+    with pytest.raises(BufferError):
+        c.__arrow_c_stream__()
+    (chunk,) = mt.Column.chunks_from_arrow(c)  # by the device's stream, since the host's refuses
+    again = mt.Column.from_arrow(c)
+    del c
+    for got in (chunk, again):
+        assert got.device == (2, 0) and array_in_device(got.children[2]).buffers[1] == address
+        assert bytes_of(got.to("cpu")) == bytes_of(host().to("cuda_host").to("cpu"))
+
+
+def test_a_requested_schema_leaves_a_column_of_a_device_as_it_is():
+    text, large = host().children[0], mt.Column.from_arrow(Forged(Tree(Node(b"U", 0, (None, b"\0" * 8, b"")))))
+    requested = large.__arrow_c_schema__()
+    there = text.to("cuda")
+    schema, array = there.__arrow_c_device_array__(requested)
+    assert device_array_in(array).array.buffers[2] == array_in_device(there).buffers[2]
+    assert mt.Column.from_arrow(Pair(schema, array)).type == "u"
+    assert mt.Column.from_arrow(Pair(*text.__arrow_c_device_array__(requested))).type == "U"
+
+
+class Pair:
+    def __init__(self, *capsules):
+        self.capsules = capsules
+
+    def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+        return self.capsules
+
+
+@pytest.mark.parametrize("extension", (False, True))
+def test_fixed_size_lists_on_a_device_are_tensors_of_more_dimensions(extension):
+    values = [[[6 * i + 2 * j + k for k in range(2)] for j in range(3)] for i in range(4)]
+    t = mt.asarray(values, "int32", "cuda")
+    c = mt.Column.from_dlpack(t, fixed_shape_tensor=extension)
+    assert (c.device, c.length, c.type) == ((2, 0), 4, "+w:6" if extension else "+w:3")
+    back = mt.from_dlpack(c)
+    assert (back.device, back.shape, back.data_ptr, back.copied) == ((2, 0), (4, 3, 2), t.data_ptr, False)
+    assert back.tolist() == values
+    assert mt.from_dlpack(c[1:3], device="cpu").tolist() == values[1:3]
+
+
 def test_numbers_share_and_booleans_are_copied():
     c = host().to("cuda")
     t = mt.from_dlpack(c.children[2])
