@@ -10,6 +10,7 @@
 #include <ferry/column/type.hpp>
 #include <ferry/column/view.hpp>
 
+#include <algorithm>  // std::sort
 #include <cstddef>
 #include <cstdint>
 #include <string>  // the JSON of a shape
@@ -31,42 +32,43 @@ class fixed_shape_reader {
         bool has_shape = false;
         if (!skip('{')) return false;
         do {
-            std::string_view key;
-            if (!take_text(key) || !skip(':')) return false;
-            if (key == "shape") has_shape = true;
-            bool const is_list = key == "shape" || (key == "permutation" && is_next('['));
-            if (!(is_list ? take_list(key == "shape" ? shape : permutation) : skip_value())) return false;
+            auto const key = take_text();
+            if (!skip(':')) return false;
+            if (key == "shape" || (key == "permutation" && next() == '[')) {
+                if (!take_list(key == "shape" ? shape : permutation)) return false;
+                has_shape = has_shape || key == "shape";
+            } else {
+                skip_value();
+            }
         } while (skip(','));
-        return skip('}') && !is_next('\0') && rest_.empty() && has_shape;
+        return skip('}') && next() == '\0' && rest_.empty() && has_shape;
     }
 
    private:
-    /// Skips blanks.
-    [[nodiscard]] bool is_next(char c) noexcept {
+    /// Skips blanks, and returns the character behind them; 0 at the end.
+    char next() noexcept {
         auto const begin = rest_.find_first_not_of(" \t\r\n");
         rest_.remove_prefix(begin < rest_.size() ? begin : rest_.size());
-        return !rest_.empty() && rest_.front() == c;
+        return rest_.empty() ? '\0' : rest_.front();
     }
     [[nodiscard]] bool skip(char c) noexcept {
-        if (!is_next(c)) return false;
+        if (next() != c) return false;
         rest_.remove_prefix(1);
         return true;
     }
-    [[nodiscard]] bool take_text(std::string_view& out) noexcept {
-        if (!skip('"')) return false;
-        std::size_t end = 0;
+    /// Returns the text between quotes; nothing is left if there is none.
+    std::string_view take_text() noexcept {
+        std::size_t end = skip('"') ? 0 : rest_.size();
         while (end < rest_.size() && rest_[end] != '"') end += rest_[end] == '\\' ? 2 : 1;
-        if (end >= rest_.size()) return false;
-        out = rest_.substr(0, end);
-        rest_.remove_prefix(end + 1);
-        return true;
+        auto const all = std::exchange(rest_, end < rest_.size() ? rest_.substr(end + 1) : std::string_view{});
+        return all.substr(0, end);
     }
     [[nodiscard]] bool take_list(std::vector<std::int64_t>& out) {
         out.clear();
         if (!skip('[')) return false;
         if (skip(']')) return true;
         do {
-            static_cast<void>(is_next('0'));  // blanks
+            next();
             format_reader number{rest_};
             std::int32_t value = 0;
             if (!number.take_number(value)) return false;
@@ -75,17 +77,17 @@ class fixed_shape_reader {
         } while (skip(','));
         return skip(']');
     }
-    [[nodiscard]] bool skip_value() noexcept {
-        for (int depth = 0; !rest_.empty();) {
-            std::string_view text;
-            bool const is_end = is_next(']') || is_next('}');
-            if (depth == 0 && (is_end || is_next(','))) return true;
-            if (is_next('"') ? !take_text(text) : rest_.empty()) return false;
-            if (text.data() != nullptr) continue;
-            depth += is_end ? -1 : is_next('[') || is_next('{') ? 1 : 0;
+    /// Skips what is before the next comma or brace that is in no other value.
+    void skip_value() noexcept {
+        for (int depth = 0; char const c = next();) {
+            if (depth == 0 && (c == ',' || c == '}')) return;
+            if (c == '"') {
+                take_text();
+                continue;
+            }
+            depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
             rest_.remove_prefix(1);
         }
-        return false;
     }
 
     std::string_view rest_;
@@ -96,11 +98,7 @@ struct tensor_dims {
     std::vector<std::int64_t> in_memory{};
     std::vector<std::size_t> order{};
 
-    [[nodiscard]] bool is_ordered() const noexcept {
-        for (std::size_t i = 0; i < order.size(); ++i)
-            if (order[i] != i) return false;
-        return true;
-    }
+    [[nodiscard]] bool is_ordered() const noexcept { return std::is_sorted(order.begin(), order.end()); }
     void add(std::int64_t extent) {
         order.push_back(in_memory.size());
         in_memory.push_back(extent);
@@ -112,17 +110,16 @@ struct tensor_dims {
         return out;
     }
     [[nodiscard]] std::vector<std::int64_t> strides() const {
-        std::vector<std::int64_t> out(in_memory.size(), 1);
-        for (std::size_t i = out.size(); i-- > 1;) out[i - 1] = compact_step(out[i], in_memory[i]);
+        std::vector<std::int64_t> out(in_memory.size());
+        fill_compact_strides(in_memory, out.data());
         return ordered(out);
     }
     /// Writes the metadata of arrow.fixed_shape_tensor, of a tensor whose first dimension is that of the rows.
     [[nodiscard]] bool write(metadata_builder& to, reporter r) const {
         std::string shape, permutation;
         for (std::size_t i = 1; i < order.size(); ++i) {
-            char const* const comma = i == 1 ? "" : ",";
-            (shape += comma) += std::to_string(in_memory[i]);
-            (permutation += comma) += std::to_string(order[i] - 1);
+            (shape += i == 1 ? "" : ",") += std::to_string(in_memory[i]);
+            (permutation += i == 1 ? "" : ",") += std::to_string(order[i] - 1);
         }
         auto const end = is_ordered() ? "]}" : "],\"permutation\":[" + permutation + "]}";
         return to.add_pair(extension_name, fixed_shape_tensor, r) &&
@@ -141,13 +138,13 @@ struct tensor_dims {
     for (auto const extent : shape) is_valid = is_valid && checked_multiply(items, extent, items);
     is_valid = is_valid && items == c.type().width && (permutation.empty() || permutation.size() == shape.size());
     auto const first = out.in_memory.size();
-    std::vector<char> seen(shape.size());
+    auto sorted = permutation;
+    std::sort(sorted.begin(), sorted.end());
     for (std::size_t i = 0; is_valid && i < shape.size(); ++i) {
         out.add(shape[i]);
         if (permutation.empty()) continue;
-        auto const from = static_cast<std::size_t>(permutation[i]);
-        is_valid = from < shape.size() && std::exchange(seen[from], 1) == 0;
-        out.order.back() = first + from;
+        is_valid = sorted[i] == static_cast<std::int64_t>(i);
+        out.order.back() = first + static_cast<std::size_t>(permutation[i]);
     }
     return is_valid || report(r, errc::bad_column,
                               node_error(path, message{"the metadata of arrow.fixed_shape_tensor does not describe "}

@@ -97,42 +97,37 @@ struct tensor_owner {
 /// compact in another order of the dimensions.
 [[nodiscard]] inline tensor_dims dims_of(tensor_view const& v, tensor_items as, bool& is_shared) {
     tensor_dims out;
-    for (int i = 0; i < v.rank(); ++i) out.add(v.extent(i));
+    for (auto const extent : v.shape()) out.add(extent);
     is_shared = v.is_contiguous();
     if (is_shared || as == tensor_items::lists) return out;
-    auto by_stride = out.order;
-    std::sort(by_stride.begin() + 1, by_stride.end(), [&](std::size_t i, std::size_t j) {
-        auto const a = v.stride(static_cast<int>(i)), b = v.stride(static_cast<int>(j));
-        return a != b ? a > b : i < j;
-    });
-    std::vector<std::int64_t> extents, steps;
-    for (auto const i : by_stride) {
-        extents.push_back(v.extent(static_cast<int>(i)));
-        steps.push_back(v.stride(static_cast<int>(i)));
-    }
-    is_shared = tensor_view{v.data(), v.dtype(), extents, steps, v.device()}.is_contiguous();
+    std::vector<std::int64_t> const strides(v.strides().begin(), v.strides().end());
+    tensor_dims by_stride = out;
+    std::sort(by_stride.order.begin() + 1, by_stride.order.end(),
+              [&](std::size_t i, std::size_t j) { return strides[i] != strides[j] ? strides[i] > strides[j] : i < j; });
+    by_stride.in_memory = by_stride.ordered(out.in_memory);
+    auto const steps = by_stride.ordered(strides);
+    is_shared = tensor_view{v.data(), v.dtype(), by_stride.in_memory, steps, v.device()}.is_contiguous();
     if (!is_shared) return out;
-    out.in_memory = std::move(extents);
-    for (std::size_t k = 0; k < by_stride.size(); ++k) out.order[by_stride[k]] = k;
+    for (std::size_t k = 0; k < strides.size(); ++k) out.order[by_stride.order[k]] = k;
+    out.in_memory = std::move(by_stride.in_memory);
     return out;
 }
 
-/// Computes the sizes of the lists, from the outermost on, and the number of numbers.
+/// Computes the sizes of the lists, from the outermost on, and the number of items of each level.
 [[nodiscard]] inline bool find_sizes(tensor_dims const& dims, tensor_items as, std::vector<std::int64_t>& sizes,
-                                     std::int64_t& count, reporter r) {
-    auto const& extents = dims.in_memory;
-    count = extents[0];
-    for (std::size_t i = 1; i < extents.size(); ++i) {
-        if (!checked_multiply(count, extents[i], count))
+                                     std::vector<std::int64_t>& counts, reporter r) {
+    counts.push_back(dims.in_memory[0]);
+    for (std::size_t i = 1; i < dims.in_memory.size(); ++i) {
+        if (i == 1 || as == tensor_items::lists) {
+            sizes.push_back(1);
+            counts.push_back(counts.back());
+        }
+        if (!checked_multiply(sizes.back(), dims.in_memory[i], sizes.back()) ||
+            sizes.back() > (std::numeric_limits<std::int32_t>::max)())
+            return report(r, errc::overflow, "a list would have more than 2147483647 items: reshape the tensor");
+        if (!checked_multiply(counts.back(), dims.in_memory[i], counts.back()))
             return report(r, errc::overflow,
                           "the number of items exceeds 63 bits: remove the dimensions without items");
-        if (i == 1 || as == tensor_items::lists) sizes.push_back(extents[i]);
-        else if (!checked_multiply(sizes[0], extents[i], sizes[0]))
-            sizes[0] = (std::numeric_limits<std::int64_t>::max)();
-        if (sizes.back() > (std::numeric_limits<std::int32_t>::max)())
-            return report(r, errc::overflow,
-                          message{"a list would have "} << sizes.back()
-                                                        << " items, expected at most 2147483647: reshape the tensor");
     }
     return true;
 }
@@ -147,12 +142,12 @@ struct tensor_owner {
     auto const length = trusted::view(data).extent(0);
     on = on.on_device(place);
     bool is_shared = false;
-    std::int64_t count = 0;
-    std::vector<std::int64_t> sizes;
+    std::vector<std::int64_t> sizes, counts;
     auto const dims = dims_of(trusted::view(data), as, is_shared);
-    if (!find_sizes(dims, as, sizes, count, r)) return {};
+    if (!find_sizes(dims, as, sizes, counts, r)) return {};
     auto owner = std::make_shared<tensor_owner>();
-    column_buffer rows{}, numbers[2] = {{}, {}};
+    column_buffer buffers[3]{};  // the validity of the rows, that of the items in lists, and the numbers
+    auto& [rows, none, numbers] = buffers;
     std::int64_t set = length;
     if (validity && length != 0) {
         auto const flags = contiguous(std::move(*validity), b, on, r);
@@ -164,40 +159,35 @@ struct tensor_owner {
     }
     owner->data = is_shared ? std::move(data) : contiguous(std::move(data), b, on, r);
     if (!owner->data) return {};
-    numbers[1] = {trusted::view(owner->data).data(), count * (owner->data.dtype().bits / 8)};
-    if (format == "b" && count != 0) {
+    numbers = {trusted::view(owner->data).data(), counts.back() * (owner->data.dtype().bits / 8)};
+    if (format == "b" && counts.back() != 0) {
         std::int64_t ones = 0;
-        owner->bits = packed(owner->data, numbers[1].data, ones, b, on, r);
+        owner->bits = packed(owner->data, numbers.data, ones, b, on, r);
         if (owner->bits == nullptr) return {};
-        numbers[1].bytes = bitmap_bytes(count);
+        numbers.bytes = bitmap_bytes(counts.back());
         owner->data = {};
     }
+    if (sizes.empty()) none = rows;  // the numbers are the rows
     std::vector<std::string> formats(sizes.size());
-    std::vector<column_parts> parts(sizes.size() + 1);
-    column_buffer const none{};
-    metadata_builder extension;
-    parts.back() = {.format = format, .name = "item", .length = count, .null_count = 0, .buffers = numbers};
+    std::vector<column_parts> parts(counts.size());
+    parts.back() = {
+        .format = format, .name = "item", .length = counts.back(), .null_count = 0, .buffers = {buffers + 1, 2}};
     for (std::size_t i = sizes.size(); i-- > 0;) {
         formats[i] = "+w:" + std::to_string(sizes[i]);
-        count = length;
-        for (std::size_t k = 0; k < i; ++k) count *= sizes[k];
         parts[i] = {.format = formats[i],
                     .name = "item",
-                    .length = count,
+                    .length = counts[i],
                     .null_count = 0,
-                    .buffers = {&none, 1},
+                    .buffers = {i == 0 ? &rows : &none, 1},
                     .children = {&parts[i + 1], 1}};
     }
     auto& root = parts.front();
     root.name = {};
     root.null_count = length - set;
     root.flags = validity ? 2 : 0;
-    if (sizes.empty()) numbers[0] = rows;
-    else root.buffers = {&rows, 1};
-    if (as == tensor_items::fixed_shape_tensor) {
-        if (!dims.write(extension, r)) return {};
-        root.metadata = extension.bytes();
-    }
+    metadata_builder extension;
+    if (as == tensor_items::fixed_shape_tensor && !dims.write(extension, r)) return {};
+    root.metadata = extension.bytes();
     return build_column(root, std::move(owner), place, r);
 }
 
