@@ -8,7 +8,6 @@
 #include <ferry/arrow/from_schema.hpp>
 #include <ferry/arrow/from_stream.hpp>
 #include <ferry/arrow/to_arrow.hpp>
-#include <ferry/arrow/to_stream.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/metadata.hpp>
 #include <ferry/column/view.hpp>

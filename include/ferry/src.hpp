@@ -27,7 +27,6 @@
 #include <ferry/arrow/detail/from_schema.ipp>
 #include <ferry/arrow/detail/from_stream.ipp>
 #include <ferry/arrow/detail/to_arrow.ipp>
-#include <ferry/arrow/detail/to_stream.ipp>
 #include <ferry/column/detail/as.ipp>
 #include <ferry/column/detail/concat.ipp>
 #include <ferry/column/detail/to.ipp>

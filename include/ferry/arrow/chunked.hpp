@@ -96,7 +96,10 @@ class chunked {
 [[nodiscard]] FERRY_INLINE chunked from_arrow(ArrowDeviceArrayStream* stream,
                                               std::source_location where = std::source_location::current());
 
-/// Exports chunks in host memory as an ArrowArrayStream, without a copy; see to_arrow_stream.
+/// Exports chunks in host memory as an ArrowArrayStream, without a copy. The stream owns each chunk until the consumer
+/// reads it.
+///
+/// Source: "Structure definition" and "Error codes" of the Arrow C stream interface.
 ///
 /// \param c    chunks; the stream shares their memory
 /// \param out  stream to write; unchanged on failure

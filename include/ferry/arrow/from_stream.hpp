@@ -11,7 +11,6 @@
 #include <source_location>
 #include <stdexcept>  // a string whose copies do not throw
 #include <string_view>
-#include <vector>  // the chunks
 
 namespace FERRY_NAMESPACE {
 
@@ -33,7 +32,8 @@ class FERRY_VISIBLE arrow_stream_error : public error {
     std::runtime_error text_;
 };
 
-/// Reads the chunks of an ArrowArrayStream. Owns the stream and its schema. Move-only. Not thread-safe.
+/// Reads the chunks of an ArrowArrayStream in host memory, one by one. Owns the stream and its schema. Move-only. Not
+/// thread-safe.
 class arrow_reader {
    public:
     /// Reads the schema of the stream.
@@ -62,22 +62,6 @@ class arrow_reader {
    private:
     detail::opened_stream<ArrowArrayStream> stream_;
 };
-
-/// Returns a reader of a stream of columns in host memory.
-///
-/// \param stream  stream; moved from on success, not released on failure
-/// \throws error, std::bad_alloc  as the constructor of arrow_reader
-[[nodiscard]] inline arrow_reader from_arrow_stream(ArrowArrayStream* stream,
-                                                    std::source_location where = std::source_location::current()) {
-    return arrow_reader{stream, where};
-}
-
-/// Reads all remaining chunks.
-///
-/// \param reader  reader; at the end on success
-/// \throws error, std::bad_alloc  as arrow_reader::next; the chunks that were read are released
-[[nodiscard]] FERRY_INLINE std::vector<column> read_all(arrow_reader& reader,
-                                                        std::source_location where = std::source_location::current());
 
 }  // namespace FERRY_NAMESPACE
 

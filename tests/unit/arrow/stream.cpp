@@ -1,4 +1,4 @@
-// Streams of chunks, imported and exported, with producers that fail.
+// The reader of streams, with producers that fail, and what streams export beyond chunked.cpp.
 #include <ferry/arrow.hpp>
 
 #include <support/allocation_failure.hpp>
@@ -68,15 +68,24 @@ struct producer {
     }
 };
 
+std::vector<column> read_all(ferry::arrow_reader& reader) {
+    std::vector<column> chunks;
+    while (auto chunk = reader.next()) chunks.push_back(*std::move(chunk));
+    return chunks;
+}
+void export_all(std::vector<column> const& chunks, ArrowArrayStream* out) {
+    ferry::to_arrow(ferry::chunked{chunks, chunks[0]}, out);
+}
+
 }  // namespace
 
 TEST_CASE("a stream returns its type and chunks, and is released at its end") {
     producer p{3, 0};
-    auto reader = ferry::from_arrow_stream(&p.stream);
+    ferry::arrow_reader reader{&p.stream};
     CHECK(!p.stream.release);
     CHECK(reader.type().format() == "+s");
     CHECK(reader.type().length() == 0);
-    CHECK(ferry::read_all(reader).size() == 3);
+    CHECK(read_all(reader).size() == 3);
     CHECK(p.released == 1);
     CHECK(!reader.next());
     CHECK(p.asked == 4);
@@ -85,14 +94,14 @@ TEST_CASE("a stream returns its type and chunks, and is released at its end") {
 TEST_CASE("a reader that is destroyed, or moved, releases its stream once") {
     producer p{3, 0};
     {
-        auto reader = ferry::from_arrow_stream(&p.stream);
+        ferry::arrow_reader reader{&p.stream};
         auto const first = reader.next();
         auto other = std::move(reader);
         CHECK(other.next());
         producer q{1, 0};
-        auto third = ferry::from_arrow_stream(&q.stream);
+        ferry::arrow_reader third{&q.stream};
         other = std::move(third);
-        CHECK(ferry::read_all(other).size() == 1);
+        CHECK(read_all(other).size() == 1);
         CHECK(q.released == 1);
     }
     CHECK(p.released == 1);
@@ -105,34 +114,33 @@ TEST_CASE("the error of a failed stream has its text, and its code determines th
                                        {ENOSYS, errc::driver},
                                        {1234, errc::driver}}) {
         producer p{1, result};
-        auto reader = ferry::from_arrow_stream(&p.stream);
-        fails(code, [&] { static_cast<void>(ferry::read_all(reader)); },
-              {"the stream failed with ", ": the disk is on fire"});
+        ferry::arrow_reader reader{&p.stream};
+        fails(code, [&] { static_cast<void>(read_all(reader)); }, {"the stream failed with ", ": the disk is on fire"});
         CHECK(p.released == 0);
         producer silent{0, result};
         silent.text = nullptr;
-        auto quiet = ferry::from_arrow_stream(&silent.stream);
+        ferry::arrow_reader quiet{&silent.stream};
         fails(code, [&] { static_cast<void>(quiet.next()); }, {"the stream failed with "});
     }
 }
 
 TEST_CASE("a stream that does not return its schema stays the caller's") {
     producer p{-1, EIO};
-    fails(errc::driver, [&] { static_cast<void>(ferry::from_arrow_stream(&p.stream)); }, {"EIO", "fire"});
+    fails(errc::driver, [&] { static_cast<void>(ferry::arrow_reader{&p.stream}); }, {"EIO", "fire"});
     CHECK(!!p.stream.release);
     CHECK(p.released == 0);
-    fails(errc::argument, [] { static_cast<void>(ferry::from_arrow_stream(nullptr)); }, {"null"});
+    fails(errc::argument, [] { static_cast<void>(ferry::arrow_reader{nullptr}); }, {"null"});
     p.stream.release(&p.stream);
-    fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow_stream(&p.stream)); }, {"released"});
+    fails(errc::argument, [&] { static_cast<void>(ferry::arrow_reader{&p.stream}); }, {"released"});
     producer q{1, 0};
     q.stream.get_next = nullptr;
-    fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow_stream(&q.stream)); }, {"callback"});
+    fails(errc::argument, [&] { static_cast<void>(ferry::arrow_reader{&q.stream}); }, {"callback"});
 }
 
 [[nodiscard]] static std::string what_is_said_of(char const* text) {
     producer p{0, EIO};
     p.text = text;
-    auto reader = ferry::from_arrow_stream(&p.stream);
+    ferry::arrow_reader reader{&p.stream};
     try {
         static_cast<void>(reader.next());
     } catch (ferry::error const& e) {
@@ -146,7 +154,7 @@ TEST_CASE("an error text of several lines is reported completely") {
     constexpr auto text =
         "Key error: 'b'. Detail: Traceback (most recent call last):\n  File \"x.py\", line 7, in f\n    g()\nKeyError: 'b'";
     CHECK(what_is_said_of((std::string{text} + "\r\n\n").c_str()) ==
-          std::string{"ferry::from_arrow_stream: the stream failed with 5 (EIO): check the producer of the stream: "} + text);
+          std::string{"ferry::from_arrow: the stream failed with 5 (EIO): check the producer of the stream: "} + text);
 }
 
 TEST_CASE("an error text of 16 KiB is reported completely, and of a longer one the beginning and the end") {
@@ -164,8 +172,9 @@ TEST_CASE("an error text of one line, or none, is reported unchanged") {
     for (auto const* const text : {"at the end\r\n", "at the end", ""}) {
         producer p{0, EIO};
         p.text = text;
-        auto reader = ferry::from_arrow_stream(&p.stream);
-        fails(errc::driver, [&] { static_cast<void>(reader.next()); }, {*text != '\0' ? "(EIO): check the producer of the stream: at the end" : "(EIO)"});
+        ferry::arrow_reader reader{&p.stream};
+        fails(errc::driver, [&] { static_cast<void>(reader.next()); },
+              {*text != '\0' ? "(EIO): check the producer of the stream: at the end" : "(EIO)"});
     }
 }
 
@@ -179,35 +188,16 @@ TEST_CASE("an invalid chunk is refused, and released") {
     s.stream.get_next = [](ArrowArrayStream*, ArrowArray* out) {
         return *out = std::exchange(bad->array, ArrowArray{}), 0;
     };
-    auto reader = ferry::from_arrow_stream(&s.stream);
+    ferry::arrow_reader reader{&s.stream};
     fails(errc::bad_column, [&] { static_cast<void>(reader.next()); },
-          {"ferry::from_arrow_stream: t.x: it has 2 items, and its parent needs 3"});
+          {"ferry::from_arrow: t.x: it has 2 items, and its parent needs 3"});
     CHECK(p.arrays_released == 1);
-}
-
-TEST_CASE("chunks are exported as a stream and imported again, each kept until its consumer drops it") {
-    auto owner = std::make_shared<int>(1);
-    std::weak_ptr<int> const alive = owner;
-    ArrowArrayStream stream{};
-    ferry::to_arrow_stream({make("i", 5, owner), make("i", 3), make("i", 0)}, &stream);
-    owner = nullptr;
-    CHECK(stream.get_last_error(&stream) == nullptr);
-    auto reader = ferry::from_arrow_stream(&stream);
-    CHECK(reader.type().child(0).name() == "x");
-    auto first = reader.next();
-    REQUIRE(first);
-    CHECK(first->length() == 5);
-    first.reset();
-    CHECK(alive.expired());  // the stream keeps only chunks that it has not returned
-    CHECK(reader.next()->length() == 3);
-    CHECK(reader.next()->length() == 0);
-    CHECK(!reader.next());
 }
 
 TEST_CASE("slices of a table are exported as chunks whose children are sliced") {
     auto const whole = make("i", 5);
     ArrowArrayStream stream{};
-    ferry::to_arrow_stream({whole.slice(0, 2), whole.slice(2, 3)}, &stream);
+    export_all({whole.slice(0, 2), whole.slice(2, 3)}, &stream);
     std::int64_t begin = 0;
     for (ArrowArray chunk{}; stream.get_next(&stream, &chunk) == 0 && chunk.release != nullptr;) {
         CHECK(chunk.offset == 0);
@@ -229,53 +219,42 @@ TEST_CASE("the schema of a stream covers all of its chunks") {
                                   nullptr);
     };
     ArrowArrayStream stream{};
-    ferry::to_arrow_stream({items(0), items(2), items(0)}, &stream);
-    auto reader = ferry::from_arrow_stream(&stream);
+    export_all({items(0), items(2), items(0)}, &stream);
+    ferry::arrow_reader reader{&stream};
     CHECK(!reader.type().view().is_nullable());
     CHECK(reader.type().view().child(0).is_nullable());
     CHECK(reader.next()->view().child(0).is_nullable());
 }
 
-TEST_CASE("a stream without chunks needs a type, and all chunks have the same type") {
+TEST_CASE("all chunks of a stream have the same type") {
     ArrowArrayStream stream{};
-    fails(errc::argument, [&] { ferry::to_arrow_stream({}, &stream); }, {"no chunks"});
-    fails(errc::argument, [&] { ferry::to_arrow_stream({}, make("i", 0), nullptr); }, {"null"});
-    fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("f", 5)}, &stream); },
+    fails(errc::argument, [&] { export_all({make("i", 5), make("f", 5)}, &stream); },
           {"chunk 1 is of another type: t.x: its format is `f`, expected `i`"});
-    fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("i", 5, nullptr, "y")}, &stream); },
+    fails(errc::argument, [&] { export_all({make("i", 5), make("i", 5, nullptr, "y")}, &stream); },
           {"chunk 1", "another name"});
     CHECK(!stream.release);
-    ferry::to_arrow_stream({decimals("d:9,2"), decimals("d:9,2,128")}, &stream);
-    CHECK(ferry::from_arrow_stream(&stream).next()->format() == "d:9,2");
-    fails(errc::argument, [&] { ferry::to_arrow_stream({decimals("d:9,2"), decimals("d:9,3")}, &stream); },
+    export_all({decimals("d:9,2"), decimals("d:9,2,128")}, &stream);
+    CHECK(ferry::arrow_reader{&stream}.next()->format() == "d:9,2");
+    fails(errc::argument, [&] { export_all({decimals("d:9,2"), decimals("d:9,3")}, &stream); },
           {"chunk 1", "`d:9,3`, expected `d:9,2`"});
-    ferry::to_arrow_stream({}, make("i", 5), &stream);
-    auto reader = ferry::from_arrow_stream(&stream);
-    CHECK(reader.type().format() == "+s");
-    CHECK(!reader.next());
 }
 
-TEST_CASE("a failed allocation in a callback is its error, and the next call returns the chunk") {
-    auto const c = make("i", 5);
+TEST_CASE("a failed allocation in a callback is its error, and the next call returns the schema") {
     ArrowArrayStream stream{};
-    ferry::to_arrow_stream({c}, &stream);
+    export_all({make("i", 5)}, &stream);
     ArrowArray array{};
     ArrowSchema schema{};
-    {
-        support::allocation_window const window{1};
-        CHECK(stream.get_next(&stream, &array) == ENOMEM);
-    }
-    CHECK(!array.release);
-    CHECK(std::strstr(stream.get_last_error(&stream), "memory") != nullptr);
+    CHECK(stream.get_last_error(&stream) == nullptr);
     {
         support::allocation_window const window{1};
         CHECK(stream.get_schema(&stream, &schema) == ENOMEM);
+        CHECK(std::strstr(stream.get_last_error(&stream), "memory") != nullptr);
+        CHECK(stream.get_next(&stream, &array) == 0);  // the chunk has been exported already
     }
-    CHECK(stream.get_schema(&stream, &schema) == 0);
     CHECK(stream.get_last_error(&stream) == nullptr);
-    CHECK(stream.get_next(&stream, &array) == 0);
     CHECK(array.length == 5);
     array.release(&array);
+    CHECK(stream.get_schema(&stream, &schema) == 0);
     schema.release(&schema);
     CHECK(stream.get_next(&stream, &array) == 0);
     CHECK(!array.release);
@@ -287,10 +266,10 @@ TEST_CASE("every allocation of a reader may fail: nothing leaks, and the stream 
     auto const c = make("i", 5);
     CHECK(support::for_each_failing_allocation([&](int) {
               ArrowArrayStream stream{};
-              ferry::to_arrow_stream({c, c}, &stream);
+              export_all({c, c}, &stream);
               try {
-                  auto reader = ferry::from_arrow_stream(&stream);
-                  static_cast<void>(ferry::read_all(reader));
+                  ferry::arrow_reader reader{&stream};
+                  static_cast<void>(read_all(reader));
               } catch (...) {
                   if (stream.release) stream.release(&stream);
                   try {

@@ -218,7 +218,7 @@ TEST_CASE("a struct is written only on success") {
             ferry::to_arrow_schema(c, &schema);
             schema.release(&schema);
             schema.flags = 7;
-            ferry::to_arrow_stream({c, c}, &stream);
+            ferry::to_arrow(ferry::chunked{{c, c}, c}, &stream);
             stream.release(&stream);
         } catch (std::bad_alloc const&) {
             if (array.length != 7 || array.release || schema.flags != 7 || schema.release || stream.release)

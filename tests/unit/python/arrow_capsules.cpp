@@ -21,9 +21,9 @@ column ints(std::shared_ptr<void const> owner) {
 }
 
 /// Returns a capsule of a stream of the chunks.
-reference stream_of(std::vector<column> chunks) {
+reference stream_of(std::vector<column> const& chunks) {
     ArrowArrayStream stream{};
-    ferry::to_arrow_stream(std::move(chunks), &stream);
+    ferry::to_arrow(ferry::chunked{chunks, chunks[0]}, &stream);
     reference capsule{ferry::python::arrow_stream_capsule(stream)};
     CHECK(!stream.release);  // moved into the capsule
     return capsule;

@@ -204,7 +204,7 @@ PyObject* pair() { return py::arrow_array_capsules(ints()); }
 PyObject* device_pair() { return py::arrow_device_array_capsules(ints()); }
 PyObject* stream() {
     ArrowArrayStream s{};
-    ferry::to_arrow_stream({ints(), ints()}, &s);
+    ferry::to_arrow(ferry::chunked{{ints(), ints()}, ints()}, &s);
     return py::arrow_stream_capsule(s);
 }
 

@@ -57,10 +57,4 @@ FERRY_INLINE std::optional<column> arrow_reader::next(std::source_location where
     return detail::take_arrow(std::move(tree), &chunk.raw);
 }
 
-FERRY_INLINE std::vector<column> read_all(arrow_reader& reader, std::source_location where) {
-    std::vector<column> chunks;
-    while (auto chunk = reader.next(where)) chunks.push_back(*std::move(chunk));
-    return chunks;
-}
-
 }  // namespace FERRY_NAMESPACE

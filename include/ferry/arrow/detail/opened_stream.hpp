@@ -12,7 +12,7 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-inline constexpr char const* stream_api = "ferry::from_arrow_stream";
+inline constexpr char const* stream_api = "ferry::from_arrow";
 
 /// Throws an arrow_stream_error; `stream_text` may be null.
 [[noreturn]] FERRY_INLINE void fail_stream(int result, char const* stream_text, std::source_location where);
