@@ -11,13 +11,13 @@ namespace FERRY_NAMESPACE {
 
 /// Options of a spill_manager. The order of the members is stable, so that designated initialisers remain valid.
 struct spill_options {
-    /// Maximum number of bytes of device memory that its tensors and reservations occupy; at least 1.
+    /// Maximum number of bytes of device memory that the tensors and reservations of the manager occupy; at least 1.
     std::size_t limit = ~std::size_t{0};
-    /// Maximum number of bytes of pinned memory for spilled tensors; the others go to pageable memory. 0: none. Let the
-    /// back end keep as much (`cuda::copier_options::most_kept`), because pinning takes longer than a copy.
+    /// Maximum number of bytes of pinned memory for spilled tensors; further tensors are copied to pageable memory. Let
+    /// the back end keep as much (`cuda::copier_options::most_kept`), because pinning takes longer than a copy.
     std::size_t most_pinned = 0;
-    /// Stream of the memory space, on which tensors are copied: required if the space allocates in stream order. None:
-    /// the back end selects a stream.
+    /// Stream of the memory space, on which tensors are copied; required if the space allocates in stream order. By
+    /// default, the back end selects a stream.
     stream_token stream{};
 };
 
@@ -29,8 +29,8 @@ struct spill_statistics {
     std::uint64_t returned_bytes = 0;  ///< bytes copied back
     std::uint64_t failed_spills = 0;   ///< number of spills that failed; the tensors stayed on the device
     std::uint64_t freed_bytes = 0;     ///< bytes of device memory freed by spills and dropped tensors
-    std::uint64_t resident_bytes = 0;  ///< bytes on the device now
-    std::uint64_t leased_bytes = 0;    ///< bytes on the device now that leases use
+    std::uint64_t resident_bytes = 0;  ///< number of bytes that are on the device now
+    std::uint64_t leased_bytes = 0;    ///< number of bytes that leases use now
     std::uint64_t quarantined = 0;     ///< number of allocations in use by unknown work, kept until the manager ends
 };
 

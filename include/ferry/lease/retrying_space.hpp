@@ -1,4 +1,4 @@
-// ferry: a memory space that makes room when it is out of memory.
+// ferry: a memory space that spills tensors when it is out of memory.
 #pragma once
 
 #include <ferry/base/detail/requires_exceptions.hpp>
@@ -22,7 +22,7 @@ class retrying_space {
     /// Constructs a space.
     ///
     /// \param space    space that allocates; usually that of the manager
-    /// \param manager  manager whose tensors make room
+    /// \param manager  manager whose tensors are spilled
     retrying_space(Space space, spill_manager const& manager) noexcept
         : space_{std::move(space)}, core_{manager.core_} {}
 

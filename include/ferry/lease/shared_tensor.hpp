@@ -47,8 +47,8 @@ class shared_tensor {
     /// \param t  tensor of a spill_manager
     explicit shared_tensor(spillable t) noexcept : handle_{std::move(t.handle_)} {}
 
-    /// Shares the memory of another object. Copies it instead while a tensor that `other.write` returned exists: on the
-    /// stream of that call, behind the work that is queued there.
+    /// Shares the memory of another object. While a tensor that `other.write` returned exists, copies the memory
+    /// instead, on the stream of that call, after the work that is queued there.
     ///
     /// \param other  shared tensor
     /// \throws error  errors of a copy
@@ -69,11 +69,11 @@ class shared_tensor {
                                       std::source_location where = std::source_location::current()) const {
         return handle_.lend(on, false, {"ferry::shared_tensor::read", where});
     }
-    /// Begins a lease for writing, on memory that no other object uses. A copy is queued on `on`, behind the last
+    /// Begins a lease for writing, on memory that no other object uses. A copy is queued on `on`, after the last
     /// write, and does not block; without a stream, it is complete on return.
     ///
-    /// For a consumer without the flag READ_ONLY, such as the legacy struct, pass a tensor of `write`: that of `read`
-    /// is refused by `release_legacy`.
+    /// For a consumer that does not know the flag READ_ONLY, such as one of the legacy struct, pass a tensor that
+    /// `write` returned, because `release_legacy` refuses a tensor that `read` returned.
     ///
     /// \param on  stream on which the caller uses the tensor
     /// \return    writable tensor

@@ -1,4 +1,4 @@
-// ferry: tensors whose device memory makes room for other memory while no lease uses it.
+// ferry: tensors and columns that are moved to the host, while no lease uses them, when device memory is needed.
 #pragma once
 
 #include <ferry/base/detail/check_stream.hpp>
@@ -84,7 +84,7 @@ class spill_manager {
     /// the work that uses it must be complete by then (R50).
     ~spill_manager() { core_->close(); }
 
-    /// Takes over a tensor. If the limit is exceeded, other tensors are spilled; what cannot be spilled stays.
+    /// Takes over a tensor. If the limit is exceeded, other tensors are spilled, as far as possible.
     ///
     /// \param tensor  tensor on the device of the space; consumed on success, unchanged on failure
     /// \param on      stream on which the tensor is ready, or `already_ready`
@@ -100,9 +100,10 @@ class spill_manager {
         return {core_, made};
     }
 
-    /// Takes over a column: each of its allocations by itself, or those that the manager has already, of a column that
-    /// shares its memory. They can be spilled when the program has released all other copies, slices and children.
-    /// Blocks to read the size of text that is not known, as in a column imported from Arrow.
+    /// Takes over a column. Each allocation of the column is spilled separately; allocations that the manager has
+    /// already, from a column that shares the memory, are used again. They can be spilled when the program has released
+    /// all other copies, slices and children. Blocks to read the size of text if it is unknown, as in a column imported
+    /// from Arrow.
     ///
     /// \param c     column on the device of the space; empty on success, unchanged on failure
     /// \param on    stream on which the column is ready, or `already_ready`
@@ -130,15 +131,15 @@ class spill_manager {
         return {core_, bytes};
     }
 
-    /// Frees device memory: of dropped tensors, then by spilling, until it has freed at least `bytes` bytes and the
-    /// limit holds, or no tensor can be spilled. A tensor whose spill fails stays on the device.
+    /// Frees the device memory of dropped tensors, then spills tensors, until it has freed at least `bytes` bytes and
+    /// the limit holds, or no tensor can be spilled. A tensor whose spill fails stays on the device.
     ///
     /// \param bytes  number of bytes
     /// \return       number of bytes freed
     std::size_t free_up(std::size_t bytes) noexcept { return core_->free_up(bytes); }
 
-    /// A callback for RMM's `failure_callback_resource_adaptor`, whose exception type must be std::bad_alloc: RMM's
-    /// default does not call back when a plain std::bad_alloc is thrown. Place the adaptor above a pool, not below it.
+    /// A callback for RMM's `failure_callback_resource_adaptor`. Its exception type must be std::bad_alloc, because the
+    /// default of RMM ignores a plain std::bad_alloc. Place the adaptor above a pool, not below it.
     ///
     /// \param bytes    size of the allocation that failed
     /// \param manager  pointer to a spill_manager
@@ -148,7 +149,7 @@ class spill_manager {
         return core.make_room(bytes, core.freed());
     }
 
-    /// Returns totals.
+    /// Returns the statistics of the manager.
     [[nodiscard]] spill_statistics statistics() const noexcept { return core_->statistics(); }
     /// Returns a table of the tensors that leases keep on the device.
     ///

@@ -21,7 +21,7 @@
 namespace FERRY_NAMESPACE {
 namespace detail {
 
-/// The owner in the struct of a leased tensor: the lease ends when the deleter runs.
+/// The owner in the struct of a leased tensor. The lease ends when the deleter runs.
 class lease {
    public:
     lease(std::shared_ptr<spill_core> core, allocation& a, stream_token on, bool writes) noexcept
@@ -90,7 +90,7 @@ class allocation_handle {
         return lend(is_asked ? on : default_stream(d), false, call);
     }
 
-    /// Returns a handle of a copy, which is queued on `on`, behind the last write.
+    /// Returns a handle of a copy, which is queued on `on`, after the last write.
     [[nodiscard]] allocation_handle copied(stream_token on, record const& call) const {
         core_->begin(*allocation_, on, false, call).value();
         lease const source{core_, *allocation_, on, false};  // ends behind the copy
@@ -121,8 +121,8 @@ class spillable {
     /// Work that is queued on `on` by then is complete before the memory is spilled or freed. Blocks for a copy to the
     /// device, and, without a stream, for the last write; otherwise `on` waits for the last write.
     ///
-    /// \param on  stream on which the caller uses the tensor. `already_ready`: the caller orders its work, and
-    ///            completes it before the lease ends. None: the host waits.
+    /// \param on  stream on which the caller uses the tensor. With `already_ready`, the caller orders its work, and
+    ///            completes it before the lease ends. Without a stream, the host waits
     /// \return    read-only tensor
     /// \throws error  errc::consumed when the handle is empty or the manager was destroyed; errc::stream for a stream
     ///                of another device; errc::out_of_memory and busy when there is no room on the device; errors of
@@ -140,9 +140,9 @@ class spillable {
                                        std::source_location where = std::source_location::current()) const {
         return handle_.lend(on, true, {"ferry::spillable::write", where});
     }
-    /// Begins a lease for an import: `from_dlpack<Consumer>(t, {.stream = s}, back_end)` calls it, and the memory
-    /// leaves behind the work that is queued on the stream of the request, or on the default stream, when the lease
-    /// ends.
+    /// Begins a lease for an import, such as `from_dlpack<Consumer>(t, {.stream = s}, back_end)`, which calls this
+    /// function. After the lease has ended, the memory is spilled or freed only after the work that was queued by then
+    /// on the stream of the request, or on the default stream.
     ///
     /// \param r  request
     /// \return   read-only tensor on its device
@@ -160,8 +160,8 @@ class spillable {
     detail::allocation_handle handle_;
 };
 
-/// Adds a stream to a lease, for example that of a consumer to which its tensor is exported: work queued on it when the
-/// lease ends is complete before the memory is spilled or freed.
+/// Adds a stream to a lease, for example that of a consumer to which its tensor is exported. Work that is queued on the
+/// stream when the lease ends is complete before the memory is spilled or freed.
 ///
 /// \param leased  tensor that `read` or `write` returned
 /// \param on      stream of the device of the tensor

@@ -29,9 +29,9 @@ struct adopted_column;
 /// A handle of a column of a spill_manager. Copies are handles of the same column, whose memory is freed with the last
 /// handle and lease. Different handles may be used by different threads concurrently.
 ///
-/// Each allocation leaves the device by itself. Columns that share an allocation, such as slices, children and columns
-/// with one dictionary, share it in the manager too: it is spilled once, while no lease uses it. The memory that a
-/// column has when it is adopted is freed with its last allocation.
+/// Each allocation is spilled separately. Columns that share an allocation, such as slices, children and columns with
+/// one dictionary, share it in the manager too, so it is spilled once, while no lease uses it. The memory that a column
+/// has when it is adopted is freed when the last of its allocations is spilled or freed.
 class spillable_column {
    public:
     /// Constructs an empty handle, as after a move.
@@ -40,7 +40,7 @@ class spillable_column {
     /// Returns whether this is the handle of a column.
     [[nodiscard]] explicit operator bool() const noexcept { return column_ != nullptr; }
 
-    /// Begins a lease for reading, and brings the allocations back to the device that had been spilled.
+    /// Begins a lease for reading, and copies spilled allocations back to the device.
     ///
     /// The lease ends when the last copy, slice or child of the result, or what it was exported as, is destroyed; until
     /// then, the memory does not move. Streams and waits are those of `spillable::read`.

@@ -1,4 +1,4 @@
-// ferry: the state of memory that may move: where it is, and how many leases use it. Pure; see spill_core.hpp.
+// ferry: the state of memory that may move: its place, and the number of leases that use it. Used by spill_core.hpp.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -10,7 +10,7 @@ namespace FERRY_NAMESPACE::detail {
 /// The answer to a caller that begins a lease.
 enum class begun : std::uint8_t {
     granted,  ///< the lease has begun
-    wait,     ///< the memory is moving: ask again after a change
+    wait,     ///< the memory is moving; call again after a change of the state
     prepare,  ///< the lease has begun; the caller brings the memory back, or orders its stream, and calls `prepared`
 };
 
@@ -19,11 +19,11 @@ enum class begun : std::uint8_t {
 struct lease_state {
     enum class place : std::uint8_t {
         resident,  ///< on the device
-        moving,    ///< one caller copies it, or orders a stream behind its work
+        moving,    ///< a caller copies it, or makes a stream wait for its work
         away,      ///< on the host
     };
     place at = place::resident;
-    bool is_quarantined = false;  ///< unknown work may use it: it neither moves nor is freed
+    bool is_quarantined = false;  ///< unknown work may use the memory, so it is neither moved nor freed
     std::uint32_t handles = 1, readers = 0, writers = 0;
 
     [[nodiscard]] constexpr bool is_used() const noexcept { return readers + writers != 0; }
@@ -36,7 +36,7 @@ struct lease_state {
         return handles == 0 && !is_used() && at != place::moving;
     }
 
-    /// Begins a lease. `needs_order`: the stream of the lease has to wait for earlier work.
+    /// Begins a lease. `needs_order` is true if the stream of the lease has to wait for earlier work.
     [[nodiscard]] constexpr begun begin(bool writes, bool needs_order) noexcept {
         if (at == place::moving) return begun::wait;
         ++(writes ? writers : readers);
@@ -44,7 +44,8 @@ struct lease_state {
         at = place::moving;
         return begun::prepare;
     }
-    /// Ends the preparation of a lease, which does not begin if it failed. `before`: the place before it.
+    /// Ends the preparation of a lease; if it failed, the lease does not begin. `before` is the place of the memory
+    /// before the preparation.
     constexpr void prepared(bool writes, bool is_ready, place before) noexcept {
         at = is_ready ? place::resident : before;
         if (!is_ready) end(writes);

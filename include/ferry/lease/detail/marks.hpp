@@ -68,7 +68,8 @@ struct lease_marks {
     };
     std::vector<use> uses{};
 
-    /// Returns whether a lease has to wait for a mark. The thread of a per-thread default stream is not known.
+    /// Returns whether a lease has to wait for a mark. A mark on the stream of the lease needs no wait, unless it is a
+    /// per-thread default stream, whose thread is not known.
     [[nodiscard]] static bool precedes(use const& u, stream_token on, bool writes) noexcept {
         return (writes || u.writes) && !on.is_no_sync() &&
                (u.on != on || on.which() == stream_token::kind::per_thread_default);

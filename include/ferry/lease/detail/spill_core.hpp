@@ -56,32 +56,32 @@ struct lease_link {
 
 struct allocation;
 
-/// The allocations of a column whose memory one owner releases: it is free when none of them uses it any more.
+/// The allocations of a column whose memory one owner releases. The memory is freed when none of them uses it any more.
 struct lease_source {
     std::weak_ptr<void const> owner;
-    std::vector<allocation*> parts{};  ///< that have handles
+    std::vector<allocation*> parts{};  ///< the allocations that have handles
     long users = 0;                    ///< number of allocations that use the memory
-    std::size_t gone = 0;              ///< bytes of those that do not use it any more
+    std::size_t gone = 0;              ///< size in bytes of the allocations that do not use it any more
 
-    /// Returns whether the memory would stay, because the program has kept the column, or a part of it.
+    /// Returns whether the program has kept the column, or a part of it, so that the memory cannot be freed.
     [[nodiscard]] bool is_kept() const noexcept { return owner.use_count() > users; }
 };
 
-/// One allocation. The lock of the core guards it; while it moves, the caller that moves it owns the memory.
+/// One allocation. The lock of the core guards it. While the memory moves, only the caller that moves it uses it.
 struct allocation : lease_link {
     lease_state state;
     std::size_t bytes = 0;
     std::uint64_t below = 0;  ///< bytes from the lowest address, `base`, to the first element
     std::byte* base = nullptr;
-    managed_tensor original{};               ///< the memory until it is spilled first
-    std::shared_ptr<lease_source> source{};  ///< of that memory, if it belongs to a column
+    managed_tensor original{};               ///< the memory until the first spill
+    std::shared_ptr<lease_source> source{};  ///< the source of that memory, if it belongs to a column
     any_owner memory{}, host{};
     device host_device = cpu;
-    lease_marks marks{};               // after the memory: waits before that is freed
-    tensor_view layout{};              ///< without an address; in `original`, then in `dims`
+    lease_marks marks{};               // after the memory, because the destructor waits before the memory is freed
+    tensor_view layout{};              ///< without an address; refers to `original`, after a spill to `dims`
     std::vector<std::int64_t> dims{};  ///< extents, then strides
     stream_token writer{};             ///< stream of the last lease for writing
-    std::source_location where{};      ///< of the oldest live lease
+    std::source_location where{};      ///< where the oldest live lease began
 
     [[nodiscard]] bool is_read_only() const noexcept { return has(layout.flags(), flags::read_only); }
     /// Returns the view of the elements in memory that begins at `begin`.
@@ -104,11 +104,11 @@ struct allocation : lease_link {
     }
 };
 
-/// Streams of a lease, and whether it writes.
+/// The streams of a lease, and whether it writes.
 struct lease_use {
     stream_token on;
     bool writes = false;
-    void const* thread = nullptr;  ///< of `on`, which may be a per-thread default stream
+    void const* thread = nullptr;  ///< thread that began the lease; `on` may be its per-thread default stream
     std::vector<stream_token> others{};
 };
 
@@ -134,11 +134,11 @@ class spill_core {
     /// Takes over a tensor that is ready on `on`; unchanged on failure.
     [[nodiscard]] FERRY_INLINE result<allocation*> adopt(managed_tensor& tensor, stream_token on, std::size_t reserved,
                                                          record to);
-    /// Returns the allocation of the owner of a column that has these bytes, with a handle; null if there is none.
+    /// Returns the allocation with these bytes of a column that `owner` owns, and adds a handle; null if there is none.
     [[nodiscard]] FERRY_INLINE allocation* find(std::shared_ptr<void const> const& owner, std::byte const* begin,
                                                 std::size_t bytes) noexcept;
-    /// Takes over allocations that `describe` made, of the owner of a column, if there is one. Throws std::bad_alloc
-    /// without an effect.
+    /// Takes over allocations that `describe` made. `owner` is the owner of their column, if there is one. If it throws
+    /// std::bad_alloc, nothing has changed.
     FERRY_INLINE void admit(std::span<std::unique_ptr<allocation>> made, std::size_t reserved,
                             std::shared_ptr<void const> const& owner = nullptr);
     /// Moves a tensor that is ready on `on` into a new allocation; unchanged on failure.
@@ -172,13 +172,13 @@ class spill_core {
         reserved_ -= bytes;
         changed_.notify_all();
     }
-    /// Frees memory until it has freed so many bytes and the limit holds, or no more can be freed.
+    /// Frees memory until it has freed `bytes` bytes and the limit holds, or no more can be freed.
     std::size_t free_up(std::size_t bytes) noexcept {
         lock held{mutex_};
         return free_up(bytes, held);
     }
-    /// Waits for memory that another thread frees, or frees some of at least `bytes` bytes. Returns false if there is
-    /// none. `seen`: the result of `freed` before the allocation failed.
+    /// Waits for memory that another thread frees, or frees at least `bytes` bytes if possible. Returns false if no
+    /// memory was freed. `seen` is the result of `freed` before the allocation failed.
     [[nodiscard]] FERRY_INLINE bool make_room(std::size_t bytes, std::uint64_t seen) noexcept;
     [[nodiscard]] std::uint64_t freed() const noexcept { return statistics().freed_bytes; }
     [[nodiscard]] spill_statistics statistics() const noexcept {
@@ -195,14 +195,14 @@ class spill_core {
     using lock = std::unique_lock<std::mutex>;
 
     FERRY_INLINE std::size_t free_up(std::size_t bytes, lock& held) noexcept;
-    /// Removes an allocation that has left the device from its source, and counts the bytes of device memory that are
-    /// free now. \return  their number
+    /// Removes a spilled or dropped allocation from its source. \return  number of bytes of device memory that are free
+    /// now
     FERRY_INLINE std::size_t leave(std::shared_ptr<lease_source> const& source, allocation const* a,
                                    std::size_t bytes) noexcept;
     /// Puts an allocation into the list of its state.
     FERRY_INLINE void settle(allocation& a) noexcept;
-    /// Removes an allocation to which nothing refers. Its memory is freed behind its marks: at once if they are done,
-    /// else when a later call finds that they are, or needs the memory.
+    /// Removes an allocation to which nothing refers. Its memory is freed at once if its marks are done, otherwise when
+    /// a later call finds them done or needs the memory.
     FERRY_INLINE void release_if_dropped(allocation& a, lock& held) noexcept;
     /// Frees the dropped allocations whose work has completed, oldest first, until it finds another one.
     void collect(lock& held) noexcept {
@@ -210,15 +210,15 @@ class spill_core {
         while (dropped_.next != &dropped_ && free_dropped(held, false, freed)) {
         }
     }
-    /// Frees the oldest dropped allocation, and adds the bytes of device memory to `freed`. Without `waits`, leaves it
-    /// if its work has not completed, and returns false.
+    /// Frees the oldest dropped allocation, and adds the bytes of device memory to `freed`. If `waits` is false and the
+    /// work on the allocation is incomplete, returns false instead.
     FERRY_INLINE bool free_dropped(lock& held, bool waits, std::size_t& freed) noexcept;
     /// Frees dropped allocations, or spills the least recently used one. Returns the number of bytes freed; 0 if there
     /// is none, or if the spill failed, with its error in `failure`.
     FERRY_INLINE std::size_t free_one(lock& held, result<>& failure) noexcept;
     /// Allocates device memory; makes room if necessary.
     [[nodiscard]] FERRY_INLINE result<any_owner> allocate(std::size_t bytes, stream_token on) noexcept;
-    /// Copies an allocation to host memory, behind its marks; to `a.host_device`.
+    /// Copies an allocation to host memory of the device `a.host_device`, after its marks are done.
     [[nodiscard]] FERRY_INLINE result<any_owner> spill(allocation& a) noexcept;
     /// Copies a spilled allocation to new memory, which stays reserved on success.
     [[nodiscard]] FERRY_INLINE result<any_owner> bring_back(allocation& a) noexcept;
@@ -237,7 +237,7 @@ class spill_core {
     std::map<std::weak_ptr<void const>, std::shared_ptr<lease_source>, std::owner_less<>> sources_{};
     lease_link idle_, leased_, dropped_, quarantined_;  // idle: least recently used first
     std::size_t resident_ = 0, reserved_ = 0, pinned_ = 0;
-    int moving_ = 0, calls_ = 0;  // allocations being freed or spilled; other calls of the back end in progress
+    int moving_ = 0, calls_ = 0;  // numbers of allocations being freed or spilled, and of other calls in progress
     bool is_closed_ = false;
     spill_statistics totals_{};
 };

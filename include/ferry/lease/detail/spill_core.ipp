@@ -131,7 +131,7 @@ FERRY_INLINE result<std::unique_ptr<allocation>> spill_core::describe(managed_te
                            to);
     byte_reach reach;
     if (!check_stream(on, device_, to)) return to.outcome.error();
-    if (v.is_contiguous()) reach.above = static_cast<std::uint64_t>(v.nbytes());  // cheaper
+    if (v.is_contiguous()) reach.above = static_cast<std::uint64_t>(v.nbytes());  // faster than check_reach
     else if (!check_reach(v, reach, to)) return to.outcome.error();
     std::unique_ptr<allocation> made{new allocation};  // not zeroed
     auto& a = *made;
@@ -226,7 +226,7 @@ FERRY_INLINE result<> spill_core::begin(allocation& a, stream_token on, bool wri
     lock held{mutex_};
     lease_state::place place{};
     begun answer{};
-    stream_token behind;  // of a live lease that writes, whose work has no mark yet
+    stream_token behind;  // stream of a live lease that writes; its work has no mark yet
     do {
         if (is_closed_)
             return spill_error(errc::consumed,
@@ -247,7 +247,7 @@ FERRY_INLINE result<> spill_core::begin(allocation& a, stream_token on, bool wri
         auto memory = guarded([&]() -> result<any_owner> {
             if (is_away) return bring_back(a);
             if (behind.names_stream()) {
-                if (behind.which() == stream_token::kind::per_thread_default)  // of another thread, perhaps
+                if (behind.which() == stream_token::kind::per_thread_default)  // may belong to another thread
                     behind = stream_token::cuda_legacy_default(device_.id);
                 auto marked = mark(behind);
                 if (!marked) return marked;
@@ -312,7 +312,7 @@ FERRY_INLINE void spill_core::end(allocation& a, lease_use const& use) noexcept 
             marked && guarded([&]() -> result<> { return a.marks.add(on, use.writes, *marked), result<>{}; });
         held.unlock();
         if (is_added && marks_->discard != nullptr && marked->data() != nullptr) marks_->discard(marked->data());
-        if (marked) *marked = {};  // waits, if it is neither added nor discarded
+        if (marked) *marked = {};  // waits for the marked work unless the mark was added or discarded
         held.lock();
         --calls_;
     };
@@ -362,7 +362,7 @@ FERRY_INLINE result<any_owner> spill_core::spill(allocation& a) noexcept {
 FERRY_INLINE std::size_t spill_core::free_one(lock& held, result<>& failure) noexcept {
     std::size_t freed = 0;
     while (freed == 0 && dropped_.next != &dropped_) static_cast<void>(free_dropped(held, true, freed));
-    while (freed == 0 && failure && !is_closed_) {  // the memory of a column is free with its last allocation
+    while (freed == 0 && failure && !is_closed_) {  // only the last allocation of a column frees its memory
         auto* node = idle_.next;
         auto const is_kept = [](allocation const& a) { return a.source != nullptr && a.source->is_kept(); };
         while (node != &idle_ && is_kept(*static_cast<allocation*>(node))) node = node->next;

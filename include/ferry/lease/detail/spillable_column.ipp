@@ -13,11 +13,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>  // std::less, which orders pointers into different objects
-#include <vector>      // as many as allocations
+#include <vector>      // one entry for each allocation
 
 namespace FERRY_NAMESPACE::detail {
 
-/// Bytes of a column when it was adopted, the allocation that has them, and their place there.
+/// Bytes of a column when it was adopted, the allocation that contains them, and their offset in it.
 struct column_part {
     std::byte const* begin;
     std::size_t bytes;
@@ -25,14 +25,15 @@ struct column_part {
     allocation_handle memory{};
 };
 
-/// The tree of an adopted column, whose buffers are those of the time when it was adopted, and its allocations.
+/// The tree of an adopted column, with the buffers at the time of the adoption, and the allocations.
 struct adopted_column {
     std::shared_ptr<spill_core> core;
     column_tree tree{};
     std::vector<column_part> parts{};  // by address
 };
 
-/// A view as the source of a tree whose buffers lie where the allocations are now, or, without parts, where they were.
+/// Reads a view for a new tree. Its buffers have the current addresses of the allocations; without parts, the addresses
+/// at the time of the adoption.
 struct moved_source : column_view {
     std::vector<column_part> const* parts = nullptr;
 
@@ -57,7 +58,7 @@ struct moved_source : column_view {
     [[nodiscard]] moved_source dictionary() const noexcept { return {dictionary_of(*this), parts}; }
 };
 
-/// Returns the allocations of a column as far as they are known: one for all buffers, or one for each.
+/// Returns the allocations of a column: one for all buffers if it is known, otherwise one for each buffer.
 [[nodiscard]] inline std::vector<copied_range> allocations_of(column const& c, back_end_ref b, stream_token on,
                                                               reporter r) {
     std::vector<copied_range> ranges, runs;
@@ -114,7 +115,7 @@ FERRY_INLINE std::shared_ptr<adopted_column const> adopt_column(std::shared_ptr<
     for (auto& part : made->parts)
         if (!part.memory) part.memory = {made->core, *next++};
     c = {};
-    static_cast<void>(made->core->free_up(0));  // what `c` kept
+    static_cast<void>(made->core->free_up(0));  // `c` kept the memory until now
     return made;
 }
 
