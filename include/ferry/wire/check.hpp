@@ -26,9 +26,9 @@ FERRY_INLINE bool check(descriptor const& d, caller const& by);
 
 }  // namespace detail
 
-/// Checks that a descriptor is consistent, without overflow: it has this major version; each range lies in its
-/// allocation; each memory has the device, handle and name that its kind requires; each element of the tensor and each
-/// buffer of the column lies in the range of its memory.
+/// Checks that a descriptor is consistent, with arithmetic that cannot overflow: it has this major version; each range
+/// lies in its allocation; each memory has the device, handle and name that its kind requires; each element of a tensor
+/// and each buffer of a column lies in the range of its memory.
 ///
 /// Does not check the actual size of an allocation, or whether the buffers of a column suit its format. Allocates
 /// nothing. The time is linear in the size of the descriptor.

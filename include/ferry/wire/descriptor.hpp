@@ -14,8 +14,8 @@
 
 /// The descriptor of shared memory, as a struct, as bytes and as JSON. The functions are pure: no memory is opened.
 ///
-/// `fields` of a struct calls `f(name, field)` for each field, in the order of the binary form. A function instead of a
-/// field is an object in JSON: it makes these calls for the members of that object.
+/// `fields` of a struct calls `f(name, field)` for each field, in the order of the binary form. If a function is passed
+/// in place of a field, it makes these calls for the members of a nested JSON object.
 namespace FERRY_NAMESPACE::wire {
 
 /// The method of opening an allocation.
@@ -41,7 +41,7 @@ using uuid = std::array<std::uint8_t, 16>;
 
 /// The exporting process. The process id is unique within a pid namespace and a boot.
 struct origin {
-    std::uint32_t pid = 0;            ///< 0: unknown
+    std::uint32_t pid = 0;            ///< process id; 0 if unknown
     std::uint64_t pid_namespace = 0;  ///< the inode of /proc/PID/ns/pid
     uuid boot_id{};                   ///< /proc/sys/kernel/random/boot_id
 
@@ -62,7 +62,7 @@ struct memory {
     std::uint64_t length = 0;         ///< size of the range, in bytes
     std::string name{};               ///< name of the control segment; for host_shared, it also contains the data
     std::vector<std::byte> handle{};  ///< 64 bytes for the CUDA kinds, otherwise empty
-    std::vector<std::byte> ready{};   ///< handle of the event to wait for, 64 bytes; empty: the data is ready
+    std::vector<std::byte> ready{};   ///< handle of the event to wait for, 64 bytes; empty if the data is ready
 
     static constexpr void fields(auto& m, auto& f) {
         f("kind", m.kind), f("device", [&](auto& g) { g("type", m.type), g("uuid", m.device); });
@@ -76,7 +76,7 @@ struct memory {
 struct tensor {
     data_type dtype{};
     std::vector<std::int64_t> shape{};
-    std::vector<std::int64_t> strides{};  ///< in elements, of any sign; empty: compact, row-major
+    std::vector<std::int64_t> strides{};  ///< in elements, of any sign; empty for a compact row-major layout
     std::int64_t byte_offset = 0;         ///< offset of the first element in the range
     ferry::flags flags{};
     std::uint32_t memory = 0;  ///< index in descriptor::memories
@@ -90,7 +90,7 @@ struct tensor {
     friend bool operator==(tensor const&, tensor const&) = default;
 };
 
-/// The memory of an absent buffer, such as the validity of a column without nulls.
+/// The memory index of an absent buffer, such as the validity of a column without nulls.
 inline constexpr std::uint32_t no_memory = 0xffff'ffff;
 
 /// A buffer: bytes in the range of one memory.
@@ -110,16 +110,16 @@ struct slice {
 struct node {
     std::string format{};
     std::string name{};
-    std::vector<std::byte> metadata{};  ///< as in ArrowSchema, but little-endian; empty: none
+    std::vector<std::byte> metadata{};  ///< as in ArrowSchema, but little-endian; empty for none
     std::int64_t length = 0;            ///< number of items
-    std::int64_t null_count = -1;       ///< -1: unknown
+    std::int64_t null_count = -1;       ///< number of nulls; -1 if unknown
     std::int64_t offset = 0;            ///< index of the first item in the buffers
     std::int64_t flags = 0;             ///< flags of ArrowSchema
     std::vector<slice> buffers{};
     std::vector<node> children{};
     std::vector<node> dictionary{};  ///< at most one node
 
-    // Without children and dictionary.
+    // The children and the dictionary are not among the fields.
     static constexpr void fields(auto& n, auto& f) {
         f("length", n.length), f("null_count", n.null_count), f("offset", n.offset), f("flags", n.flags);
         f("format", n.format), f("name", n.name), f("metadata", n.metadata), f("buffers", n.buffers);

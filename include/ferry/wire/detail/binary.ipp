@@ -49,7 +49,7 @@ class writer {
             for (auto const& item : value) put(item);
         }
     }
-    /// A tag, a length, and a value of that length.
+    /// Appends a tag, a length, and a value of that length.
     void put_record(auto tag, auto const& value) {
         put(tag), put(std::uint32_t{0});
         auto const begin = bytes_.size();
@@ -134,7 +134,8 @@ class reader {
     }
 
    private:
-    /// Reads a number of items of at least `size` bytes, which the remaining bytes limit: it is safe to allocate them.
+    /// Reads a number of items of at least `size` bytes. Fails if they exceed the remaining bytes, so that a caller can
+    /// safely allocate them.
     [[nodiscard]] std::size_t take_count(std::size_t size) {
         std::uint32_t count = 0;
         take(count);
@@ -151,7 +152,7 @@ class reader {
         return bytes_.subspan(at_ - size, size);
     }
 
-    std::span<std::byte const> bytes_;  // of the whole document, so that `at_` is a position in it
+    std::span<std::byte const> bytes_;  // the bytes of the whole document, so that `at_` is a position in it
     caller by_;
     std::size_t at_;
     char const* what_ = "a field";
@@ -210,7 +211,7 @@ inline void put_root(writer& out, auto const& root) {
 }
 
 [[nodiscard]] inline list take_list(reader in) {
-    constexpr std::size_t least_size = 38;  // of an item: the record of a tensor of rank 0
+    constexpr std::size_t least_size = 38;  // size of the smallest item, the record of a tensor of rank 0
     list all;
     all.reserve(in.left() / least_size);  // memory linear in the number of bytes
     while (!in.is_empty()) {

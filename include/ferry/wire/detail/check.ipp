@@ -18,7 +18,7 @@ namespace detail {
 /// Returns whether a string is the name of a POSIX shared-memory segment: a slash, then no other slash, and no hidden
 /// file.
 [[nodiscard]] constexpr bool is_segment_name(std::string_view text) noexcept {
-    auto const is_allowed = [](char c) {  // no list to search: attaches check names
+    auto const is_allowed = [](char c) {  // no search in a list, because every attach checks names
         auto const lower = static_cast<char>(c | 0x20);
         return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     };
@@ -99,7 +99,7 @@ namespace detail {
 
 [[nodiscard]] inline bool check_slice(slice const& s, std::vector<memory> const& memories, place const& here,
                                       caller const& by) {
-    std::uint64_t length = 0;  // of an absent buffer
+    std::uint64_t length = 0;  // length of an absent buffer
     if (s.memory != no_memory && !find_length(s.memory, memories, here, by, length)) return false;
     if (s.length > length || s.offset > length - s.length)
         return by.refuse(here, ": offset ", s.offset, " and length ", s.length, " exceed the range of ", length,

@@ -49,7 +49,7 @@ constexpr inplace_text& operator<<(inplace_text& out, place const& p) noexcept {
     return append(out, p, 0) == 0 ? out << "the document" : out;
 }
 
-/// The destination of the errors of a public function.
+/// Reports the errors of a public function.
 class caller : public ferry::detail::reporter {
    public:
     using reporter::reporter;
