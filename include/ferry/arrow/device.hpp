@@ -61,8 +61,9 @@ column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&&, stream_token = {})
 /// that is queued there, which is valid as long as the array. Otherwise the data is ready, and there is no event. Does
 /// not block. `reserved` is zero.
 ///
-/// Slices are moved into the children as in an ArrowArray. The validity in memory of a device is not read: if it may
-/// have nulls and the slice begins within a byte, the items of that byte stay, and the array has an offset below 8.
+/// As in an ArrowArray, the children of a struct are sliced, so that its offset is 0. The validity in device memory is
+/// not read, so if it may have nulls and the slice begins within a byte, the array begins with the first item of that
+/// byte and has an offset below 8.
 ///
 /// \param c         column; the array shares its memory
 /// \param out       array to write; unchanged on failure

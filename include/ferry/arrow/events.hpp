@@ -47,7 +47,7 @@ struct has_arrow_events {
     template <class B>
     static constexpr bool of = arrow_event_back_end<B>;
 };
-/// A back end that is an arrow_event_back_end, or changes some operations of one.
+/// A back end that is an arrow_event_back_end, or that replaces some operations of one.
 template <class B>
 concept reaches_arrow_events = !std::is_void_v<operations_found<has_arrow_events, std::remove_reference_t<B>>>;
 /// Calls the operations of an arrow_event_back_end of any type.
@@ -71,8 +71,8 @@ struct owned_event {
 };
 }  // namespace detail
 
-/// A reference to an arrow_event_back_end of any type, also to a temporary one for the duration of a call. Its
-/// operations throw. As thread-safe as the back end, which must outlive it.
+/// A reference to an arrow_event_back_end of any type, including a temporary one for the duration of a call. Its
+/// operations throw their errors. The back end must outlive the reference. As thread-safe as the back end.
 class arrow_events_ref : public detail::arrow_event_calls {
    public:
     /// References a back end.

@@ -14,8 +14,8 @@
 
 namespace FERRY_NAMESPACE {
 
-/// The error of a stream, with the whole text of the stream, such as the traceback of a Python producer. The middle of
-/// a text of more than 16 KiB is omitted. Copies do not throw.
+/// The error of a stream, with the complete text of the stream, such as the traceback of a Python producer. The middle
+/// of a text of more than 16 KiB is omitted. Copies do not throw.
 class FERRY_VISIBLE arrow_stream_error : public error {
    public:
     /// \param code         error code

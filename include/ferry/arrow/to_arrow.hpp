@@ -12,7 +12,7 @@
 namespace FERRY_NAMESPACE {
 namespace detail {
 
-/// Exports a column; `may_read`: the host may read the validity.
+/// Exports a column. `may_read` is whether the host may read the validity.
 [[nodiscard]] FERRY_INLINE ArrowArray make_array(column_view c, bool may_read, std::shared_ptr<void const> owner);
 
 }  // namespace detail
@@ -20,9 +20,9 @@ namespace detail {
 /// Exports a column in host memory without a copy. The array, and each child that is moved out of it, keeps the buffers
 /// alive until it is released. The null count is -1 unless it is known. Makes one allocation. Does not synchronise.
 ///
-/// Structs, sparse unions and fixed-size lists have offset 0: the children are sliced, because several consumers ignore
-/// the offset of a struct. Their validity, if it has nulls and the slice begins within a byte, is copied. Arrays of
-/// other types have the offset of the slice.
+/// Structs, sparse unions and fixed-size lists have offset 0; their children are sliced instead, because several
+/// consumers ignore the offset of a struct. Their validity is copied if it has nulls and the slice begins within a
+/// byte. Arrays of other types have the offset of the slice.
 ///
 /// Source: "Structure definitions" and "Memory management" of the Arrow C data interface.
 ///
@@ -34,7 +34,7 @@ namespace detail {
 FERRY_INLINE void to_arrow(column const& c, ArrowArray* out,
                            std::source_location where = std::source_location::current());
 
-/// Exports the type of a column with names, flags and metadata, which are copied: the schema does not keep the column
+/// Exports the type of a column with names, flags and metadata. They are copied, so the schema does not keep the column
 /// alive. Makes one allocation.
 ///
 /// \param c      column; only its type is read

@@ -17,7 +17,7 @@
 namespace FERRY_NAMESPACE {
 namespace detail {
 
-/// Returns the device of an array. The id of memory without ids is -1 by convention, and 0 here.
+/// Returns the device of an array. Devices without ids have id -1 by convention, which becomes 0.
 /// \throws error  errc::device: not a device
 [[nodiscard]] inline device device_of(ArrowDeviceArray const& a, char const* api, std::source_location where) {
     auto const type = static_cast<device_type>(a.device_type);

@@ -1,4 +1,4 @@
-// ferry: the memory of an export: all structs of a tree in one allocation, which the last of them frees.
+// ferry: the memory of an export. One allocation contains all structs of a tree, and the last release frees it.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -9,22 +9,24 @@
 #include <atomic>  // children may be moved out and released on other threads
 #include <cstddef>
 #include <cstdint>
-#include <memory>  // what an array keeps alive is shared
+#include <memory>  // shared ownership of the buffers
 #include <new>
 #include <utility>
 
 namespace FERRY_NAMESPACE::detail {
 
-/// Where an exported array begins. The offset of a struct, sparse union or fixed-size list applies to its children, and
-/// several consumers ignore it there: the slice is moved into the children, and the offset is 0. A validity that then
-/// begins within a byte is copied; if the host must not read it, the items of its first byte stay, as an offset
-/// below 8. Nodes of other types keep their offset, which applies to their own buffers; but an empty part of a child
-/// has offset 0, because consumers may take a buffer without items as empty, unless it has offsets: consumers read the
-/// one at which it begins, and those in front may be invalid.
+/// Determines the first item of an exported array. The offset of a struct, sparse union or fixed-size list applies to
+/// its children, and several consumers ignore it; therefore, the children are sliced, and the offset is 0. A validity
+/// that then begins within a byte is copied. If the host must not read it, the array begins with the first item of that
+/// byte, and has an offset below 8.
+///
+/// Nodes of other types keep their offset, which applies to their own buffers. An empty part of a child has offset 0,
+/// because a consumer may treat a buffer without items as empty. With an offsets buffer it keeps its offset, because
+/// consumers read the first offset, and the offsets before it may be invalid.
 struct export_rule {
-    bool may_read = false;  ///< the host may read the validity
+    bool may_read = false;  ///< whether the host may read the validity
 
-    /// \return  number of items at the front of the buffers that are left out
+    /// \return  number of items at the front of the buffers that are omitted
     [[nodiscard]] std::int64_t skipped(column_view c) const noexcept {
         if (!slices_children(c.type().id)) return 0;
         return may_read || c.is_without_nulls() ? c.offset() : c.offset() / 8 * 8;
@@ -44,9 +46,10 @@ struct export_rule {
     }
 };
 
-/// The head of the allocation. Behind it lie the structs but the root's, which is the caller's, then the pointers to
-/// children, then what else the structs point to. Each struct that is not released holds a reference, so that each may
-/// be moved out of its parent and released alone ("Moving child arrays"). `Struct` is ArrowArray or ArrowSchema.
+/// The head of the allocation. It is followed by the structs except the root, which the caller provides, by the
+/// pointers to children, and by the other data of the structs. Each struct that is not released counts as a reference,
+/// so it can be moved out of its parent and released alone ("Moving child arrays"). `Struct` is ArrowArray or
+/// ArrowSchema.
 template <class Struct>
 struct export_block {
     std::atomic<std::int64_t> unreleased;
@@ -63,7 +66,7 @@ struct export_block {
     }
 
    private:
-    /// Marks what is left of a tree released; counts it.
+    /// Marks the remaining structs of a tree as released, and returns their number.
     [[nodiscard]] std::int64_t release_tree(Struct& s) noexcept {
         std::int64_t released = 1;
         for (std::int64_t i = 0; i < s.n_children; ++i) released += release_child(*s.children[i]);
@@ -79,7 +82,7 @@ struct export_block {
     }
 };
 
-/// Hands out the parts of an export's memory.
+/// Allocates the memory of an export, and returns its parts one after the other.
 template <class Struct>
 class export_memory {
    public:
@@ -104,8 +107,8 @@ class export_memory {
     }
     [[nodiscard]] unsigned char* next_bytes(std::size_t n) noexcept { return std::exchange(more_, more_ + n); }
 
-    /// The links of one struct: its children, its dictionary, and how it is released; `write(column, struct)` writes
-    /// those below. The children are those that the export has with `rule`.
+    /// Sets the children, the dictionary and the release callback of a struct. Calls `write(column, struct)` for each
+    /// child, as `rule` slices it, and for the dictionary.
     template <class Write>
     void link(column_view c, export_rule rule, Struct& out, Write write) {
         out.n_children = c.child_count();
@@ -127,7 +130,7 @@ class export_memory {
     unsigned char *structs_, *children_, *more_;
 };
 
-/// What an export of a tree takes.
+/// The numbers of structs, pointers and bytes in the export of a tree.
 struct export_size {
     std::size_t structs = 0, children = 0, buffers = 0, bitmaps = 0, text = 0;
 
@@ -138,7 +141,7 @@ struct export_size {
         children += node.children.size();
         buffers += node.buffers.size();
         bitmaps += rule.bitmap_size(c);
-        text += node.format.size() + node.name.size() + node.metadata.size() + 2;  // two ends
+        text += node.format.size() + node.name.size() + node.metadata.size() + 2;  // two terminators
         for (int i = 0; i < c.child_count(); ++i) add(rule.child(c, i), rule);
         if (c.has_dictionary()) add(dictionary_of(c), rule);
     }

@@ -22,7 +22,7 @@ FERRY_INLINE std::shared_ptr<imported_tree> read_arrow(ArrowArray const* array, 
     if (array == nullptr || schema == nullptr)
         fail(errc::argument, api,
              message{array == nullptr ? "the ArrowArray" : "the ArrowSchema"} << " is null: pass a struct", where);
-    // Only the lengths of data buffers are read, in memory that no stream can still write.
+    // Reads only the lengths of data buffers, and only in memory to which no stream can still write.
     bool const reads_lengths = on.type == device_type::cpu;
     column_path const path{name_of(*schema)};
     auto const size = arrow_check{api, where, reads_lengths}.run(array, *schema, path);

@@ -1,4 +1,4 @@
-// ferry: a stream of Arrow's whose schema has been read.
+// ferry: a stream of Arrow whose schema has been read.
 #pragma once
 
 #include <ferry/arrow/detail/owned.hpp>
@@ -40,7 +40,7 @@ class opened_stream {
     [[nodiscard]] ArrowSchema const& schema() const noexcept { return schema_.raw; }
     [[nodiscard]] column const& type() const noexcept { return type_; }
 
-    /// \return  false at the end
+    /// \return  false at the end of the stream
     template <class Chunk>
     [[nodiscard]] bool next(owned<Chunk>& out, std::source_location where) {
         auto& from = stream_.raw;

@@ -1,4 +1,4 @@
-// ferry: a struct of Arrow's that is released when it dies.
+// ferry: owns a struct of Arrow, which the destructor releases.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -14,7 +14,7 @@ template <class Struct>
     else return s;
 }
 
-/// Move-only. Released is null in `raw.release`, as in a struct that never held anything.
+/// Owns a struct of Arrow. Move-only. `raw.release` is null if the object is empty.
 template <class Struct>
 struct owned {
     Struct raw{};

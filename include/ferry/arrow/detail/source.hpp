@@ -1,5 +1,4 @@
-// ferry: a pair of Arrow's structs as the source of a column's tree, and the checks that come before anything is read
-// by it.
+// ferry: reads a pair of Arrow's structs for the tree of a column, after checks of the structs.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -23,7 +22,8 @@ namespace FERRY_NAMESPACE::detail {
 [[nodiscard]] inline std::string_view text_of(char const* text) noexcept {
     return text != nullptr ? std::string_view{text} : std::string_view{};
 }
-/// For messages before a check: nothing but `release` may be read of a schema that has been released.
+/// Returns the name of a schema that has not been checked, for messages. Of a released schema, only `release` may be
+/// read.
 [[nodiscard]] inline std::string_view name_of(ArrowSchema const& schema) noexcept {
     return schema.release != nullptr ? text_of(schema.name) : std::string_view{};
 }
@@ -33,28 +33,31 @@ namespace FERRY_NAMESPACE::detail {
     return size == 4 ? std::string_view{} : std::string_view{schema.metadata, size};
 }
 
-/// Buffers of one tree at most; an ArrowArray cannot be asked whether it has as many as it says.
+/// The maximum number of buffers of a tree. The number in an ArrowArray cannot be checked otherwise.
 inline constexpr std::size_t max_column_buffers = std::size_t{1} << 24;
 
-/// View types have one more, of lengths, and any number before it.
+/// Returns the minimum number of buffers of a type. View types have an additional last buffer, of lengths, after any
+/// number of data buffers.
 [[nodiscard]] constexpr std::size_t least_buffers(column_layout const& layout) noexcept {
     return static_cast<std::size_t>(layout.buffer_count + layout.is_variadic);
 }
 
-/// The lengths of a view type's data buffers, which its last buffer has. Readable on the host only.
+/// Returns the length of data buffer `i` of a view type, from the last buffer of the array, which must be in host
+/// memory.
 [[nodiscard]] inline std::int64_t variadic_length(ArrowArray const& array, std::size_t i) noexcept {
     std::int64_t length = 0;
     std::memcpy(&length, static_cast<char const*>(array.buffers[array.n_buffers - 1]) + 8 * i, 8);
     return length;
 }
 
-/// Validity that old producers put first in types that have none: null (one buffer) and unions. It is left out.
+/// Returns the number of validity buffers to skip. Old producers write such a buffer first for the types null and
+/// union, which have none.
 [[nodiscard]] inline std::int64_t extra_validity(std::string_view format, std::int64_t buffers) noexcept {
     if (format == "n") return buffers;
     return format.starts_with("+u") ? buffers - (format[2] == 'd' ? 2 : 1) : 0;
 }
 
-/// A schema that has passed arrow_check, as the source of an empty column.
+/// Reads a schema that has passed arrow_check for the tree of an empty column.
 class schema_source {
    public:
     explicit schema_source(ArrowSchema const& schema) noexcept : schema_{&schema} {}
@@ -78,7 +81,7 @@ class schema_source {
     ArrowSchema const* schema_;
 };
 
-/// An array with its schema; both have passed arrow_check.
+/// Reads an array with its schema, which have both passed arrow_check.
 class arrow_source : public schema_source {
    public:
     arrow_source(ArrowArray const& array, ArrowSchema const& schema, bool reads_lengths) noexcept
@@ -92,7 +95,7 @@ class arrow_source : public schema_source {
     [[nodiscard]] std::size_t buffer_count() const noexcept {
         return static_cast<std::size_t>(array_->n_buffers - extra_);
     }
-    /// The C data interface gives no sizes, but those of a view type's data buffers.
+    /// Returns a buffer. The C data interface contains no sizes except those of the data buffers of view types.
     [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept {
         column_buffer out{array_->buffers[i + static_cast<std::size_t>(extra_)], -1};
         if (schema_->format[0] != 'v' || i < 2) return out;
@@ -114,15 +117,14 @@ class arrow_source : public schema_source {
     bool reads_lengths_;
 };
 
-/// Checks of the structs themselves, before a pointer of theirs is followed; measures the tree on its way. What it
-/// cannot check: that text ends, that arrays of pointers are as long as their counts, and that a pointer points to
-/// something.
+/// Checks the structs before their pointers are followed, and measures the tree. It cannot check that text is
+/// terminated, that arrays of pointers are as long as their counts, or that pointers are valid.
 class arrow_check {
    public:
     arrow_check(char const* api, std::source_location where, bool reads_lengths) noexcept
         : api_{api}, where_{where}, reads_lengths_{reads_lengths} {}
 
-    /// Of a schema alone when there is no array. \throws error  errc::bad_column
+    /// Checks an array and its schema, or a schema alone if `array` is null. \throws error  errc::bad_column
     column_size const& run(ArrowArray const* array, ArrowSchema const& schema, column_path const& path) {
         check(array, &schema, path, 1);
         return size_;
