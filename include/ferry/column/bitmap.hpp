@@ -1,4 +1,4 @@
-// ferry: bitmaps in Arrow's layout: the lowest bit of a byte is the first item.
+// ferry: bitmaps in Arrow's layout, in which the lowest bit of a byte is the first item.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -8,7 +8,7 @@
 
 namespace FERRY_NAMESPACE {
 
-/// A non-owning view of bits. If the data is null, all bits are 1: a validity without nulls.
+/// A non-owning view of bits. If the data is null, all bits are 1, as in a validity without nulls.
 class bitmap_view {
    public:
     constexpr bitmap_view() = default;

@@ -66,21 +66,23 @@ class column : public column_interface<column> {
         return column_values<T>::try_make(view_, owner_, where);
     }
 
-    /// Copies the column to a device or into a memory space. Returns the column itself if it is on that device already;
-    /// for a space, only if the space contains all of its buffers (`containing_space`). Those that it contains are not
-    /// copied, so that `ipc::share` with ipc::share_copies::never shares the result of `to(shared_space)`.
-    /// The copy has one allocation with the bytes that the items use, each once, as they are: buffers that nodes share
-    /// are shared by the copies. Of a slice, the copy has all text and all items of lists, and the bitmaps from a whole
-    /// byte on, so that its offset is below 8; runs are not cut. Requires #include <ferry/column/to.hpp>.
+    /// Copies the column to a device or into a memory space. Returns the column itself if it is already on that device
+    /// or, for a space, if the space contains all of its buffers (`containing_space`). Buffers that the space contains
+    /// are not copied. Therefore `ipc::share` with copy_policy::never accepts the result of `to(shared_space)`.
     ///
-    /// From host memory one transfer copies everything, through a staging buffer; from a device one for each buffer, or
-    /// one for all if the column has one allocation. Only the last offset of text of unknown size is read.
+    /// The copy has one allocation, which contains each byte that the items use once. The copies of buffers that nodes
+    /// share are shared as well. The copy of a slice contains all text, all items of lists and all runs, and its
+    /// bitmaps begin at a whole byte, so that its offset is below 8. Requires #include <ferry/column/to.hpp>.
     ///
-    /// The copy in host, pinned or managed memory is complete on return. In device memory it is complete when `on` has
-    /// run the queued work; the function blocks only to read pinned or managed memory, or an offset. Without a stream
-    /// no work may be pending, and the copy is complete on return. The new column keeps the source of a queued copy
-    /// alive. Synchronise other work that uses the new column before it is destroyed. A struct with children on several
-    /// devices is moved child by child: the host waits for `on`, and the copy is complete on return.
+    /// From host memory, one transfer through a staging buffer copies all buffers. From a device, there is one transfer
+    /// for each buffer, or one for all if the column has one allocation. The function reads the last offset of text
+    /// whose size is unknown.
+    ///
+    /// A copy to host, pinned or managed memory is complete on return. A copy to device memory is complete when `on`
+    /// has run the queued work; the function blocks only to read pinned or managed memory, or an offset. Without a
+    /// stream, no work may be pending, and the copy is complete on return. The new column keeps the source of a queued
+    /// copy alive. Synchronise other work that uses the new column before it is destroyed. A struct with children on
+    /// several devices is copied child by child; the host waits for `on`, and the copy is complete on return.
     ///
     /// \param place  device, whose memory the back end allocates, or memory space
     /// \param b      back end that allocates, copies and waits
@@ -137,14 +139,15 @@ struct column_parts {
     std::string_view format{};
     std::string_view name{};
     std::int64_t length = 0;
-    std::int64_t null_count = -1;  ///< -1: not counted
+    std::int64_t null_count = -1;  ///< number of nulls; -1 if unknown
     std::int64_t offset = 0;
-    /// In the order of layout_of; for a view type followed by the data buffers and their lengths.
+    /// Buffers in the order of layout_of; for a view type, followed by the data buffers and a buffer with their
+    /// lengths.
     std::span<column_buffer const> buffers{};
     std::span<column_parts const> children{};
     column_parts const* dictionary = nullptr;
-    std::int64_t flags = 2;       ///< of ArrowSchema; 2 is nullable
-    std::string_view metadata{};  ///< in the binary form of ArrowSchema
+    std::int64_t flags = 2;       ///< flags of ArrowSchema; 2 is nullable
+    std::string_view metadata{};  ///< key-value pairs in the binary form of ArrowSchema
 };
 
 namespace detail {
@@ -157,7 +160,7 @@ struct column_access {
     [[nodiscard]] FERRY_INLINE static column make(std::shared_ptr<column_tree const> tree) noexcept;
 };
 
-/// column_parts as the source of a tree.
+/// Reads column_parts for a new tree.
 class parts_source {
    public:
     explicit parts_source(column_parts const& parts) noexcept : parts_{&parts} {}

@@ -49,8 +49,8 @@ template <memory_space Space>
 /// complete. Buffers are aligned to 64 bytes; padding and the values of nulls are zero; a buffer that several children
 /// share is copied once. Nulls are counted, and the validity is omitted if there are none.
 ///
-/// No work may be pending on the column. Offsets, run ends, type ids and views are checked before they are followed: no
-/// byte outside of the buffers is read. Other values are copied unchanged.
+/// No work may be pending on the column. Offsets, run ends, type ids and views are checked before they are followed, so
+/// no byte outside of the buffers is read. Other values are copied unchanged.
 ///
 /// \param c      column
 /// \param space  memory space that the host can write
@@ -75,9 +75,10 @@ template <memory_space Space = host_space>
 /// metadata are those of the first chunk; the column is nullable if a chunk is. Data buffers of views and runs are not
 /// merged.
 ///
-/// Equal dictionaries are shared. Different ones are merged in linear time: the dictionary has their distinct values in
-/// the order of the chunks, and the indices refer to it. Values are equal if their bytes are, or if both are null. The
-/// merged dictionary is ordered if all dictionaries are, and are the beginning of it.
+/// Equal dictionaries are shared. Different ones are merged in linear time: the merged dictionary has their distinct
+/// values in the order of the chunks, and the indices refer to it. Values are equal if their bytes are equal, or if
+/// both are null. The merged dictionary is ordered if all dictionaries are ordered and each is the beginning of the
+/// merged one.
 ///
 /// \param chunks  columns of one type in host memory
 /// \param space   memory space that the host can write

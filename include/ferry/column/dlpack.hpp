@@ -19,7 +19,7 @@ namespace FERRY_NAMESPACE {
 /// The tensors of a column. Each of them owns its memory.
 struct column_tensors {
     managed_tensor data;                       ///< one element for each item; unspecified for nulls
-    std::optional<managed_tensor> validity{};  ///< bool, false for nulls; nothing if there are none
+    std::optional<managed_tensor> validity{};  ///< bool, false for nulls; empty if there are no nulls
 };
 
 namespace detail {
@@ -31,13 +31,14 @@ namespace detail {
 }  // namespace detail
 
 /// Exports a column of numbers as DLPack tensors: integers, floats including float16, and dates, times, timestamps and
-/// durations as their integers. NaN is not null. The tensor has one dimension and, of fixed-size lists, one more for
-/// each level; of the extension type arrow.fixed_shape_tensor its shape, and its permutation as strides.
+/// durations as their integers. NaN is not null. The tensor has one dimension and, for fixed-size lists, one more for
+/// each level. For the extension type arrow.fixed_shape_tensor, it has the dimensions of the shape instead, in the
+/// order of the permutation.
 ///
 /// The data is shared, read-only, and starts at the offset of a slice. Booleans, and the validity of a column with
-/// nulls, are unpacked into one byte for each item: copies with the flag is_copied on the device of the column. In
-/// device memory they are unpacked by the host, which waits for the bits; the tensor is complete when the copy queued
-/// on `on` has completed.
+/// nulls, are unpacked into one byte for each item, in copies with the flag is_copied on the device of the column. The
+/// host unpacks bits of device memory, for which it waits; the tensor is complete when the copy queued on `on` has
+/// completed.
 ///
 /// Source: section "DLPack" of the Arrow specification, which defines the data but not the validity.
 ///

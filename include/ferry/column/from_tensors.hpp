@@ -31,12 +31,13 @@ namespace detail {
 
 }  // namespace detail
 
-/// Creates a column from a tensor and an optional validity. A tensor of one dimension is a column of numbers; the first
-/// of several dimensions is that of the rows, whose items `as` determines. Contiguous numbers are shared, other numbers
-/// are copied; bools and the validity are packed into bits on their device. NaN is not null.
+/// Creates a column from a tensor and an optional validity. A tensor of one dimension becomes a column of numbers. The
+/// first of several dimensions is that of the rows, which become items of the type that `as` selects. Contiguous
+/// numbers are shared, other numbers are copied; bools and the validity are packed into bits on their device. NaN is
+/// not null.
 ///
-/// As arrow.fixed_shape_tensor, rows whose dimensions are contiguous in another order are shared too: the extension
-/// type has a permutation.
+/// As arrow.fixed_shape_tensor, rows whose dimensions are contiguous in another order are shared too, because the
+/// extension type has a permutation.
 ///
 /// The elements must not be written afterwards. In host memory the column is complete on return; in device memory
 /// copies are complete when the work queued on `on` has completed.

@@ -14,7 +14,7 @@ namespace FERRY_NAMESPACE {
 
 /// The content of a buffer of a column.
 enum class buffer_kind : std::uint8_t {
-    validity,  ///< a bit for each item: 1 is valid. Absent when there are no nulls
+    validity,  ///< a bit for each item, 1 if it is valid; absent when there are no nulls
     data,      ///< the items
     offsets,   ///< the start of each item in the data or the child, and the end of the last one
     starts,    ///< the start of each item of a list view or a dense union
@@ -35,7 +35,7 @@ enum class buffer_kind : std::uint8_t {
 /// One buffer of a column: its content and the width of its items.
 struct buffer_layout {
     buffer_kind kind{};
-    std::int32_t bits = 0;  ///< for each item
+    std::int32_t bits = 0;  ///< number of bits for each item
 };
 
 /// The buffers and children of a type. View types have any number of additional data buffers, and a last buffer with
@@ -43,7 +43,7 @@ struct buffer_layout {
 struct column_layout {
     buffer_layout buffers[3]{};
     int buffer_count = 0;
-    int child_count = 0;  ///< -1: any number
+    int child_count = 0;  ///< number of children; -1 for any number
     bool is_variadic = false;
 
     [[nodiscard]] constexpr bool has_validity() const noexcept {

@@ -17,7 +17,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Creates a struct column, or table, from columns, which may be on different devices. Copies no buffer: the new column
+/// Creates a struct column, or table, from columns, which may be on different devices. Copies no buffer; the new column
 /// keeps the memory of its children. It has no nulls of its own. Does not check values and does not synchronise.
 ///
 /// A column whose nodes are on several devices can be sliced, shared (`ferry::ipc::share`) and moved to one device

@@ -14,14 +14,14 @@
 namespace FERRY_NAMESPACE {
 namespace detail {
 
-/// Moves a column into memory that the back end `memory` allocates. `is_exact`: the buffers of the result lie in its
-/// space; a column on the target device is otherwise returned as it is. The children of a struct, which are on
-/// different devices, are moved one by one, without a stream: `on` may belong to one of the devices, and copies of the
-/// others cannot run on it.
+/// Copies a column into memory that the back end `memory` allocates. If `is_exact`, all buffers of the result lie in
+/// the space of `memory`; otherwise, a column on the target device is returned unchanged. If the children of a struct
+/// are on different devices, they are copied one by one, without a stream, because `on` may belong to one device and
+/// copies of the others cannot run on it.
 [[nodiscard]] FERRY_INLINE column move_column(column const& c, device target, back_end_ref b, back_end_ref memory,
                                               bool is_exact, stream_token on, std::source_location where);
 
-/// See column::to.
+/// Implements column::to.
 template <class Where>
 struct column_move {
     [[nodiscard]] static column run(column const& c, Where const& place, back_end_ref b, stream_token on,

@@ -96,12 +96,12 @@ inline constexpr auto plain_formats = [] {
         {"+L", large_list}, {"+vl", list_view}, {"+vL", large_list_view}, {"+m", map}, {"+r", run_end_encoded}});
 }();
 // clang-format on
-/// The unit that a character names, or a value beyond the last unit.
+/// Returns the unit that a character names, or a value beyond the last unit.
 [[nodiscard]] constexpr time_unit unit_of(char c) noexcept {
     return static_cast<time_unit>(c == 's' ? 0 : c == 'm' ? 1 : c == 'u' ? 2 : c == 'n' ? 3 : 4);
 }
 
-/// Reads a format from its begin on.
+/// Reads a format string from its beginning.
 class format_reader {
    public:
     constexpr explicit format_reader(std::string_view text) noexcept : rest_{text} {}
@@ -112,7 +112,7 @@ class format_reader {
         rest_.remove_prefix(prefix.size());
         return true;
     }
-    /// A decimal number without sign, blanks or a value beyond int32.
+    /// Reads a decimal number without sign or blanks that fits into int32.
     [[nodiscard]] constexpr bool take_number(std::int32_t& out) noexcept {
         auto const is_digit = [&] { return !rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9'; };
         if (!is_digit()) return false;
@@ -126,7 +126,7 @@ class format_reader {
     std::string_view rest_;
 };
 
-/// `precision,scale` and the bits, which are 128 by default.
+/// Parses `precision,scale` and the number of bits, which is 128 by default.
 [[nodiscard]] constexpr bool parse_decimal(format_reader& in, column_type& out) noexcept {
     out.width = 128;
     if (!in.take_number(out.precision) || !in.skip(",")) return false;
@@ -142,7 +142,7 @@ class format_reader {
     return out.precision >= 1 && out.precision <= most;
 }
 
-/// The unit and the zone of a timestamp.
+/// Parses the unit and the time zone of a timestamp.
 [[nodiscard]] constexpr bool parse_timestamp(format_reader& in, column_type& out) noexcept {
     auto const text = in.take_rest();
     if (text.size() < 2 || text[1] != ':') return false;
@@ -151,7 +151,7 @@ class format_reader {
     return out.unit <= time_unit::nanosecond;
 }
 
-/// Type ids of a union: numbers from 0 to 127, none twice.
+/// Parses the type ids of a union, which are different numbers from 0 to 127.
 [[nodiscard]] constexpr bool parse_type_ids(format_reader& in, column_type& out) noexcept {
     format_reader ids = in;
     out.parameter = in.take_rest();
@@ -233,8 +233,8 @@ struct union_children {
     return id == type_id::string || id == type_id::large_string || id == type_id::string_view;
 }
 
-/// An integer of 32, 64, 128 or 256 bits, as a decimal is stored: two's complement, little-endian; the value is it
-/// times 10^-scale, and the scale is the column's (column_type::scale).
+/// The stored integer of a decimal, with 32, 64, 128 or 256 bits, in two's complement, little-endian. The value of the
+/// decimal is this integer times 10^-scale, with the scale of the column (column_type::scale).
 template <int Bits>
     requires(Bits == 32 || Bits == 64 || Bits == 128 || Bits == 256)
 struct decimal {
@@ -243,7 +243,7 @@ struct decimal {
     [[nodiscard]] constexpr bool is_negative() const noexcept {
         return (bytes.back() & std::byte{0x80}) != std::byte{0};
     }
-    /// The low 64 bits, sign-extended when there are fewer.
+    /// Returns the low 64 bits; an integer of 32 bits is sign-extended.
     [[nodiscard]] constexpr std::int64_t low() const noexcept {
         std::uint64_t word = is_negative() ? ~std::uint64_t{0} : 0;
         std::size_t const n = Bits / 8 < 8 ? Bits / 8 : 8;

@@ -18,9 +18,9 @@ enum class validation : std::uint8_t {
 /// Validates a column and its children. The structure of every column was validated when the column was created. The
 /// full validation is as strict as that of Arrow C++.
 ///
-/// Buffer sizes are checked if they are known: for buffers that ferry allocated, of other processes, and data buffers
-/// of view types. Arrow's C interfaces contain no sizes, so the sizes of imported buffers and the terminators of names
-/// and formats cannot be checked.
+/// Buffer sizes are checked if they are known, as for buffers that ferry allocated, buffers of other processes, and
+/// data buffers of view types. Arrow's C interfaces contain no sizes, so the sizes of imported buffers and the
+/// terminators of names and formats cannot be checked.
 ///
 /// \param c      column
 /// \param how    extent of the validation; full requires host memory

@@ -42,9 +42,9 @@ struct items_of {
 };
 }  // namespace detail
 
-/// The items of a column in host memory: a random-access range of std::optional<T>, empty for nulls. Made from a column
-/// it keeps the memory alive; made from a view it does not. The items of a dictionary-encoded column are the values of
-/// the dictionary. A column of type null has nulls of any T.
+/// The items of a column in host memory, as a random-access range of std::optional<T>, empty for nulls. A range that is
+/// made from a column keeps the memory alive; one that is made from a view does not. The items of a dictionary-encoded
+/// column are the values of the dictionary. A column of type null has nulls of any T.
 template <column_value T>
 class column_values {
    public:
@@ -183,7 +183,7 @@ class column_values {
     column_view c_;
     bool is_null_;
     bitmap_view valid_;
-    std::optional<detail::value_reader<T>> reader_{};  // none for items that are all null
+    std::optional<detail::value_reader<T>> reader_{};  // empty if all items are null
     void const* indices_ = nullptr;
     column_view known_{};
     bitmap_view known_valid_{};

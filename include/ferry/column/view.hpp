@@ -24,7 +24,7 @@ class column_view;
 /// An immutable buffer of a column.
 struct column_buffer {
     void const* data = nullptr;
-    std::int64_t bytes = -1;  ///< -1: unknown; at least as many as type, offset and length require
+    std::int64_t bytes = -1;  ///< size, at least as large as type, offset and length require; -1 if unknown
 
     friend bool operator==(column_buffer const&, column_buffer const&) = default;
 };
@@ -32,18 +32,18 @@ struct column_buffer {
 namespace detail {
 
 /// One node of a column's tree: the fields of ArrowSchema and ArrowArray. Filled once, then read by any number of
-/// threads. By default an empty column of type null.
+/// threads. The default is an empty column of type null.
 struct column_node {
     column_type type{};
     std::string_view format{"n"}, name{}, metadata{};
     std::int64_t flags = 0, length = 0, offset = 0;
     mutable std::atomic<std::int64_t> null_count{-1};
-    ferry::device device = cpu;  // of the buffers
-    bool is_mixed = false;       // a node below is on another device
+    ferry::device device = cpu;  // device of the buffers
+    bool is_mixed = false;       // whether a node below is on another device
     std::span<column_buffer const> buffers{};
     std::span<column_node const> children{};
     column_node const* dictionary = nullptr;
-    std::span<std::byte const> arena{};  // one allocation with the buffers of the tree; empty: unknown
+    std::span<std::byte const> arena{};  // one allocation with the buffers of the tree; empty if unknown
 };
 
 /// Fails unless the host can read the memory of all nodes.
@@ -193,14 +193,14 @@ class column_interface {
 };
 
 /// A non-owning view of a column, three words in size. Valid while a column of its tree exists. Immutable; any number
-/// of threads may read it. The offset, in items, applies to validity, data and offsets. It does not apply to children:
-/// see `field`.
+/// of threads may read it. The offset, in items, applies to validity, data and offsets, but not to children; see
+/// `field`.
 class column_view : public column_interface<column_view> {
    public:
-    /// An empty column of type null.
+    /// Constructs a view of an empty column of type null.
     column_view() noexcept : node_{&nothing()} {}
     column_view(detail::column_node const& node) noexcept : column_view{node, node.offset, node.length} {}
-    /// A view of items of a node. The range is not checked.
+    /// Constructs a view of items of a node. The range is not checked.
     ///
     /// \param node    node of a validated column
     /// \param offset  index of the first item in the buffers
@@ -279,7 +279,7 @@ class column_view : public column_interface<column_view> {
         static detail::column_node const one;
         return one;
     }
-    // After an error they return any view.
+    // Implement child, field and dictionary; return an unspecified view after an error.
     [[nodiscard]] FERRY_INLINE column_view find_child(int i, detail::reporter r) const;
     [[nodiscard]] FERRY_INLINE column_view find_child(std::string_view name, detail::reporter r) const;
     [[nodiscard]] FERRY_INLINE column_view find_dictionary(detail::reporter r) const;
@@ -297,18 +297,18 @@ class column_view : public column_interface<column_view> {
 
 namespace detail {
 
-/// Child `i`, and the dictionary, which must exist.
+/// Returns child `i`, which must exist.
 [[nodiscard]] inline column_view child_of(column_view const& c, int i) noexcept {
     return c.node().children[static_cast<std::size_t>(i)];
 }
 [[nodiscard]] inline column_view dictionary_of(column_view const& c) noexcept { return *c.node().dictionary; }
 
-/// Whether the offset of a column applies to its children.
+/// Returns whether the offset of a column applies to its children.
 [[nodiscard]] constexpr bool slices_children(type_id id) noexcept {
     return id == type_id::structure || id == type_id::sparse_union || id == type_id::fixed_size_list;
 }
-/// Child `i` of a column whose offset applies to its children: the part that belongs to the items from `begin` on,
-/// which is counted from the first item of the buffers. The range has been checked with the structure.
+/// Returns the part of child `i` that belongs to the items from `begin` to the end of `c`, whose offset must apply to
+/// its children. `begin` is counted from the first item of the buffers. The range was checked with the structure.
 [[nodiscard]] inline column_view part_of_child(column_view const& c, int i, std::int64_t begin) noexcept {
     auto const child = child_of(c, i);
     std::int64_t const each = c.type().id == type_id::fixed_size_list ? c.type().width : 1;

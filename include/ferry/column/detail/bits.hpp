@@ -1,4 +1,4 @@
-// ferry: bits of columns: counted, copied to where they begin anew, unpacked to bytes, packed from bytes.
+// ferry: counts, copies, packs and unpacks the bits of columns.
 #pragma once
 
 #include <ferry/column/bitmap.hpp>
@@ -12,13 +12,13 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// 128 bits that are added up side by side: with the instructions that every x86-64 and AArch64 has. The popcnt of
-/// x86-64 is not among them, and a table of bytes is ten times slower.
+/// Counts bits with vectors of 128 bits, for which every x86-64 and AArch64 processor has instructions. Not every
+/// x86-64 processor has popcnt, and a look-up table of bytes is ten times slower.
 class bit_counter {
     using lane = wide_word;  // `lane const` loses its size in nvcc, `auto const` does not
 
    public:
-    /// Bytes of a step.
+    /// Number of bytes that a call of `add` counts.
     static constexpr std::int64_t step = 16 * sizeof(lane);
 
     void add(unsigned char const* p) noexcept {
@@ -43,7 +43,7 @@ class bit_counter {
         std::memcpy(&l, p, sizeof l);
         return l;
     }
-    /// A full adder for each bit: `sum` plus two more, and what is carried.
+    /// Adds two bits to `sum` in each position, as full adders do, and returns the carries.
     [[nodiscard]] static lane add_two(lane& sum, lane b, lane c) noexcept {
         auto const a = sum, either = a ^ b;
         sum = either ^ c;
@@ -58,7 +58,7 @@ class bit_counter {
         lane const a = add_four(p), b = add_four(p + 4 * size);
         return add_two(fours_, a, b);
     }
-    /// The bits of each 64.
+    /// Returns the number of bits in each word of 64 bits.
     [[nodiscard]] static lane ones_of(lane x) noexcept {
         x -= x >> 1 & 0x5555'5555'5555'5555u;
         x = (x & 0x3333'3333'3333'3333u) + (x >> 2 & 0x3333'3333'3333'3333u);
@@ -71,7 +71,7 @@ class bit_counter {
     lane units_{}, twos_{}, fours_{}, eights_{}, sixteens_{};
 };
 
-/// The bits that are 1. Reads no byte in which the bitmap has none.
+/// Returns the number of bits that are 1. Reads only bytes that contain bits of the bitmap.
 [[nodiscard]] inline std::int64_t count_set(bitmap_view bits) noexcept {
     std::int64_t const length = bits.length();
     if (bits.is_all_set()) return length;
@@ -92,7 +92,7 @@ class bit_counter {
     return count;
 }
 
-/// Ones, from bit `at` on.
+/// Sets `count` bits to 1, from bit `at` on.
 inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcept {
     auto const unaligned = (8 - at % 8) % 8, head = unaligned < count ? unaligned : count, rest = (count - head) % 8;
     store_bits(to, at, head, ~std::uint64_t{0});
@@ -100,8 +100,8 @@ inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcep
     store_bits(to, at + count - rest, rest, ~std::uint64_t{0});
 }
 
-/// Writes the bits from bit `at` of `to` on: lower bits stay, and zeros follow up to the end of the last byte. The two
-/// must not overlap.
+/// Copies bits to `to`, from bit `at` on. Keeps the lower bits, and writes zeros up to the end of the last byte. Source
+/// and destination must not overlap.
 inline void copy_bits(bitmap_view from, void* to, std::int64_t at = 0) noexcept {
     auto* const bytes = static_cast<std::byte*>(to);
     auto const end = at + from.length();
@@ -110,7 +110,7 @@ inline void copy_bits(bitmap_view from, void* to, std::int64_t at = 0) noexcept 
     if (end % 8 != 0) store_bits(bytes, end, 8 - end % 8, 0);
 }
 
-/// A byte of 0 or 1 for each bit. For single bits a product is faster than the halving of unpack_row.
+/// Writes a byte of 0 or 1 for each bit. Uses a multiplication, which is faster for single bits than unpack_row.
 inline void unpack_bits(bitmap_view from, unsigned char* to) noexcept {
     auto const length = from.length();
     if (from.is_all_set()) {
@@ -119,11 +119,12 @@ inline void unpack_bits(bitmap_view from, unsigned char* to) noexcept {
     }
     auto const* const bytes = reinterpret_cast<std::byte const*>(from.data());
     std::int64_t i = 0;
-    // Seven of the word's bytes, whatever bit they begin at.
+    // Each word contains seven complete groups of eight bits, whatever bit the first begins at.
     for (auto at = from.offset(); at % 8 + length - i >= 64; at += 56) {
         std::uint64_t bits = load_word(bytes + at / 8) >> at % 8;
         for (int byte = 0; byte < 7; ++byte, bits >>= 8, i += 8) {
-            // Eight copies of the byte, of each its own bit, moved to the top by a sum that cannot carry, then down.
+            // Copies the byte eight times and keeps another bit in each copy. The sum moves it to the top bit without a
+            // carry into the next byte; the shift moves it to the lowest bit.
             std::uint64_t const own = (bits & 0xff) * 0x0101'0101'0101'0101u & 0x8040'2010'0804'0201u;
             std::uint64_t const flags = (own + 0x7f7f'7f7f'7f7f'7f7fu) >> 7 & 0x0101'0101'0101'0101u;
             std::memcpy(to + i, &flags, 8);
@@ -132,13 +133,14 @@ inline void unpack_bits(bitmap_view from, unsigned char* to) noexcept {
     for (; i < length; ++i) to[i] = from[i];
 }
 
-/// A bit for each byte, 1 when it is not 0, from bit 0 of `to` on; zeros up to the end of the last byte.
+/// Writes a bit for each byte, 1 if the byte is not 0, from bit 0 of `to` on. Writes zeros up to the end of the last
+/// byte.
 inline void pack_bits(unsigned char const* from, std::int64_t length, unsigned char* to) noexcept {
     std::int64_t i = 0;
     for (; length - i >= 8; i += 8) {
         std::uint64_t bytes = 0;
         std::memcpy(&bytes, from + i, 8);
-        // The top bit of a byte says whether it is 0; the product brings the eight side by side into the top byte.
+        // Sets the lowest bit of each byte that is not 0; the product moves the eight bits into the top byte.
         std::uint64_t const is_set =
             (((bytes & 0x7f7f'7f7f'7f7f'7f7fu) + 0x7f7f'7f7f'7f7f'7f7fu) | bytes) >> 7 & 0x0101'0101'0101'0101u;
         to[i / 8] = static_cast<unsigned char>(is_set * 0x0102'0408'1020'4080u >> 56);

@@ -35,8 +35,9 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// One copy. The tree is walked twice, in the same order: the first walk checks the sources and computes the sizes, the
-/// second one writes. Another process may change the sources at any time; no access is out of range even then.
+/// One call of compact or concat. Walks the tree twice, in the same order: the first walk checks the sources and
+/// computes the sizes, the second one writes. No access is out of range even if another process changes the sources
+/// during the call.
 class compaction {
    public:
     compaction(char const* api, std::source_location where) noexcept : api_{api}, where_{where} {}
@@ -70,14 +71,14 @@ class compaction {
             end = is_first ? e : (std::max)(end, e);
         }
     };
-    /// Items of a source.
+    /// A source: some items of a column.
     struct piece : column_view {
         /// The offset of a source without items is not checked, and not used.
         explicit piece(column_view c) noexcept : column_view{c.node(), c.length() != 0 ? c.offset() : 0, c.length()} {}
-        std::int64_t done = 0;        // items of the pieces before it
-        extent used{};                // of the child, or of the data
-        std::vector<extent> parts{};  // of the children of a dense union, or of the data buffers of views
-        std::size_t dictionary = 0;   // in node::dictionaries
+        std::int64_t done = 0;        // number of items of the pieces before this one
+        extent used{};                // used part of the child, or of the data
+        std::vector<extent> parts{};  // used parts of the children of a dense union, or of the data buffers of views
+        std::size_t dictionary = 0;   // index in node::dictionaries
     };
     /// One of several dictionaries, and the index of each of its values in the merged one.
     struct merged_dictionary {
@@ -88,32 +89,32 @@ class compaction {
         column_path const* path = nullptr;
         column_view like{};  // the first chunk, which has the type and the names
         std::vector<piece> pieces{};
-        std::vector<node> children{};                   // or the dictionary
-        std::vector<merged_dictionary> dictionaries{};  // empty: all chunks have equal ones
-        std::vector<column_parts> parts{};              // of the children
-        std::span<column_buffer const> buffers{};       // written
+        std::vector<node> children{};                   // the children, or the dictionary
+        std::vector<merged_dictionary> dictionaries{};  // empty if the dictionaries of all chunks are equal
+        std::vector<column_parts> parts{};              // the written children
+        std::span<column_buffer const> buffers{};       // the written buffers
         std::int64_t length = 0, null_count = 0;
 
         [[nodiscard]] std::uintptr_t address(std::size_t buffer) const noexcept {
             return reinterpret_cast<std::uintptr_t>(like.buffers()[buffer].data);
         }
         [[nodiscard]] std::uintptr_t address_of_nulls() const noexcept { return null_count > 0 ? address(0) : 0; }
-        /// The validity of written items.
+        /// Returns the validity of written items.
         [[nodiscard]] bitmap_view validity(std::int64_t begin, std::int64_t count) const noexcept {
             return {null_count > 0 ? buffers[0].data : nullptr, begin, count};
         }
     };
     /// A buffer of the copy.
     struct place {
-        std::int64_t bytes = -1, at = 0;  // -1: absent
-        bool is_new = false;              // false: nothing to write
+        std::int64_t bytes = -1, at = 0;  // size, or -1 if the buffer is absent, and offset
+        bool is_new = false;              // false if there is nothing to write
     };
     /// The source of a buffer with one piece. Buffers with the same source are written once, and shared.
     struct origin {
         buffer_kind kind{};
-        std::int64_t width = -1;  // -1: unknown
+        std::int64_t width = -1;  // -1 if the source is unknown, so that the buffer is not shared
         std::uintptr_t data = 0, other = 0, nulls = 0;
-        std::int64_t begin = 0, end = 0;  // by default the items of the piece
+        std::int64_t begin = 0, end = 0;  // by default, the items of the piece
         friend auto operator<=>(origin const&, origin const&) = default;
     };
     /// The used part of a data buffer of views.
@@ -198,8 +199,8 @@ class compaction {
         }
     }
 
-    /// Adds the next buffer of a node. Returns null in the first walk, and in the second one the memory, or null if
-    /// there is nothing to write.
+    /// Adds the next buffer of a node. Returns the memory in the second walk if there is something to write, otherwise
+    /// null.
     [[nodiscard]] std::byte* add_buffer(node& n, std::int64_t bytes, origin of) {
         if (!is_writing_) {
             place p{bytes, 0, bytes > 0};
@@ -269,7 +270,8 @@ class compaction {
                 f(i + std::countr_zero(nulls));
         }
     }
-    /// Clears the nulls of items of a fixed width, by stores: a memset of a variable width is a call for each null.
+    /// Clears the nulls of items of a fixed width. Uses stores, because a memset of variable width would be a function
+    /// call for each null.
     static void clear_nulls(node const& n, std::byte* to, std::int64_t width) noexcept {
         auto const clear_all = [&]<class T>(T zero) { for_each_null(n, [&](std::int64_t i) { store(to, i, zero); }); };
         switch (width) {
@@ -375,14 +377,14 @@ class compaction {
                 refuse(n, message{"data buffer is null, needs "} << p.used.end << " bytes");
         }
         origin of{buffer_kind::bytes, is_large, n.address(2), n.address(1), n.address_of_nulls()};
-        if (n.null_count == 0)  // then the bytes do not depend on the offsets
+        if (n.null_count == 0)  // without nulls, the bytes do not depend on the offsets
             of = {buffer_kind::bytes, 0, of.data, 0, 0, n.pieces[0].used.begin, n.pieces[0].used.end};
         auto* const to = add_buffer(n, total, of);
         if (to == nullptr) return;
         for (auto const& p : n.pieces) copy(to + p.used.at, data_of(p, 2) + p.used.begin, p.used.length());
         for_each_null(n, [&, offsets = n.buffers[1].data](std::int64_t i) {
             auto const begin = load_offset(offsets, i, is_large), end = load_offset(offsets, i + 1, is_large);
-            if (begin < end && end <= total) clear(to + begin, end - begin);  // perhaps the offsets of another node
+            if (begin < end && end <= total) clear(to + begin, end - begin);  // offsets may be shared with another node
         });
     }
     template <class T>
@@ -409,7 +411,7 @@ class compaction {
         origin const of{buffer_kind::starts, width, n.address(1), n.address(2), n.address_of_nulls()};
         auto* const starts = add_buffer(n, bytes, of);
         auto* const sizes = add_buffer(n, bytes, {buffer_kind::sizes, width, of.data, of.other, of.nulls});
-        if (starts == nullptr) return;  // then the sizes are shared as well
+        if (starts == nullptr) return;  // if there are no starts to write, there are no sizes either
         for (auto const& p : n.pieces) {
             auto const valid = n.validity(p.done, p.length());
             auto const shift = p.used.shift();
@@ -429,7 +431,7 @@ class compaction {
             if (!is_writing_) check_views(n, p);
             for (std::size_t k = 0; k < p.parts.size(); ++k) {
                 auto& used = p.parts[k];
-                used.at = static_cast<std::int64_t>(lengths.size());  // the number of the buffer in the copy
+                used.at = static_cast<std::int64_t>(lengths.size());  // index of the data buffer in the copy
                 if (used.length() == 0) continue;
                 if (!is_writing_) data_.push_back({data_of(p, 2 + k), &used, places_.size()});
                 static_cast<void>(add_buffer(n, 0, {}));
@@ -482,7 +484,8 @@ class compaction {
                                                           << ", which has " << bytes << " bytes");
         }
     }
-    /// Places the data of views. Parts of a buffer that overlap, of several nodes or pieces, are copied once.
+    /// Reserves memory for the data of views. If several nodes or pieces use overlapping parts of a buffer, the union
+    /// of these parts is copied once.
     void place_data(node const& root) {
         std::ranges::sort(data_, [](view_data const& a, view_data const& b) {
             return a.begin != b.begin ? std::less<>{}(a.begin, b.begin) : a.used->begin < b.used->begin;
@@ -501,7 +504,7 @@ class compaction {
         }
     }
 
-    /// Structs, sparse unions and fixed-size lists: the items of a piece select those of the children.
+    /// Sets the used part of the children of a struct, sparse union or fixed-size list, from the items of each piece.
     static void use_items(node& n) {
         std::int64_t const each = n.like.type().id == type_id::fixed_size_list ? n.like.type().width : 1;
         for (auto& p : n.pieces)
@@ -584,8 +587,8 @@ class compaction {
         });
     }
 
-    /// Copies the indices, as those of the merged dictionary.
-    /// \return  whether the merged dictionary has the order of all dictionaries
+    /// Copies the indices, converted to indices into the merged dictionary.
+    /// \return  whether every dictionary is the beginning of the merged one
     [[nodiscard]] bool add_indices(node& n) {
         if (!is_writing_) merge_dictionaries(n);
         if (n.dictionaries.empty()) return add_items(n), true;
@@ -612,8 +615,8 @@ class compaction {
             return true;
         });
     }
-    /// Selects the pieces of the merged dictionary: all of the first one if all are equal; otherwise, of each, the
-    /// values that those before it do not have. Each dictionary is read once.
+    /// Selects the pieces of the merged dictionary. If all dictionaries are equal, this is the first one; otherwise it
+    /// consists of the values of each dictionary that the earlier ones do not contain. Each dictionary is read once.
     void merge_dictionaries(node& n) const {
         auto& pieces = n.children[0].pieces;
         n.children[0].like = dictionary_of(n.like);
@@ -630,12 +633,12 @@ class compaction {
         auto const path = n.path->dictionary();
         for (std::size_t k = 0; n.dictionaries.size() > 1 && k < n.dictionaries.size(); ++k) {
             auto& [d, indices] = n.dictionaries[k];
-            std::int64_t begin = 0;  // of the values that are new
+            std::int64_t begin = 0;  // first of the new values that have not been added
             auto const add_new = [&](std::int64_t end) {
                 if (end > begin) pieces.emplace_back(column_view{d.node(), d.offset() + begin, end - begin});
                 begin = end + 1;
             };
-            if (d.length() > (std::numeric_limits<std::int32_t>::max)())  // perhaps of a type without bytes
+            if (d.length() > (std::numeric_limits<std::int32_t>::max)())  // a column of type null can have any length
                 refuse(n, message{"a dictionary of "} << d.length() << " items is too long to be merged with others",
                        errc::overflow);
             indices.reserve(static_cast<std::size_t>(d.length()));
@@ -656,7 +659,7 @@ class compaction {
         }
         require_indices(n, values.size());
     }
-    /// Fails unless the index type can number the values.
+    /// Fails unless the type of the indices can represent the indices of all values.
     void require_indices(node const& n, std::size_t values) const {
         constexpr char const* names[] = {"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"};
         auto const fits = [&](std::size_t type) {  // numbered from int8 on
@@ -682,7 +685,7 @@ class compaction {
     std::byte* begin_ = nullptr;
     std::int64_t total_ = 0;
     std::size_t next_ = 0;
-    std::vector<place> places_{};  // in the order of the walks
+    std::vector<place> places_{};  // all buffers, in the order of the walks
     std::vector<column_buffer> buffers_{};
     std::vector<view_data> data_{};
     std::map<origin, std::size_t> known_{};

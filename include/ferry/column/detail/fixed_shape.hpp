@@ -45,7 +45,7 @@ class fixed_shape_reader {
     }
 
    private:
-    /// Skips blanks, and returns the character behind them; 0 at the end.
+    /// Skips blanks, and returns the next character; 0 at the end.
     char next() noexcept {
         auto const begin = rest_.find_first_not_of(" \t\r\n");
         rest_.remove_prefix(begin < rest_.size() ? begin : rest_.size());
@@ -93,7 +93,8 @@ class fixed_shape_reader {
     std::string_view rest_;
 };
 
-/// The dimensions of a tensor: the extents in the order of memory, and the dimension in memory of each of the tensor.
+/// The dimensions of a tensor: the extents in memory order, and for each dimension of the tensor its index in memory
+/// order.
 struct tensor_dims {
     std::vector<std::int64_t> in_memory{};
     std::vector<std::size_t> order{};
@@ -103,7 +104,7 @@ struct tensor_dims {
         order.push_back(in_memory.size());
         in_memory.push_back(extent);
     }
-    /// Returns the values, given in the order of memory, in the order of the tensor.
+    /// Reorders values from memory order to the order of the tensor's dimensions.
     [[nodiscard]] std::vector<std::int64_t> ordered(std::vector<std::int64_t> const& values) const {
         std::vector<std::int64_t> out;
         for (auto const i : order) out.push_back(values[i]);
@@ -114,7 +115,7 @@ struct tensor_dims {
         fill_compact_strides(in_memory, out.data());
         return ordered(out);
     }
-    /// Writes the metadata of arrow.fixed_shape_tensor, of a tensor whose first dimension is that of the rows.
+    /// Writes the metadata of arrow.fixed_shape_tensor, for a tensor whose first dimension is that of the rows.
     [[nodiscard]] bool write(metadata_builder& to, reporter r) const {
         std::string shape, permutation;
         for (std::size_t i = 1; i < order.size(); ++i) {
@@ -127,7 +128,7 @@ struct tensor_dims {
     }
 };
 
-/// Adds the dimensions of a fixed-size list: its size or, for arrow.fixed_shape_tensor, the shape.
+/// Adds the dimensions of a fixed-size list, which are its size or, for arrow.fixed_shape_tensor, the shape.
 /// Source: "Fixed shape tensor" of Arrow's canonical extension types.
 [[nodiscard]] inline bool add_dims(column_view c, column_path const& path, tensor_dims& out, reporter r) {
     auto const metadata = metadata_view::try_make(c.metadata());  // checked with the column

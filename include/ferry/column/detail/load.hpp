@@ -24,13 +24,13 @@ template <class T>
     return value;
 }
 
-/// Element `i` of a row of int32 or int64: offsets, starts, sizes.
+/// Loads element `i` of an array of offsets, starts or sizes, which are int32 or int64.
 [[nodiscard]] inline std::int64_t load_offset(void const* data, std::int64_t i, bool is_large) noexcept {
     return is_large ? load<std::int64_t>(data, i) : load<std::int32_t>(data, i);
 }
 
-/// Returns the size of the buffer that the offsets of a node refer to. If the size is unknown, it is the last offset of
-/// the node; a slice cannot determine it. The node is not empty.
+/// Returns the size of the buffer that the offsets of a node refer to. If the size is unknown, returns the last offset
+/// of the node, not that of a slice. The node must not be empty.
 [[nodiscard]] inline std::int64_t text_bytes(column_node const& n, bool is_large) noexcept {
     return n.buffers[2].bytes >= 0 ? n.buffers[2].bytes : load_offset(n.buffers[1].data, n.offset + n.length, is_large);
 }
@@ -50,7 +50,8 @@ constexpr decltype(auto) with_integer(type_id id, F f) {
     }
 }
 
-/// Element `i` of an integer column's data as an index; -1 for what is negative or beyond int64.
+/// Loads element `i` of an integer column's data as an index; returns -1 for negative values, and for values beyond
+/// int64.
 [[nodiscard]] inline std::int64_t load_index(void const* data, std::int64_t i, type_id id) noexcept {
     return with_integer(id, [&]<class T>(T) -> std::int64_t {
         T const value = load<T>(data, i);
@@ -65,7 +66,7 @@ struct view_item {
     unsigned char prefix[4]{};
     std::int32_t buffer = 0, offset = 0;
 
-    /// At most so many bytes lie in the view itself, from the prefix on.
+    /// The maximum number of bytes that are stored in the view itself, from the prefix on.
     static constexpr std::int32_t most_inline = 12;
 };
 static_assert(sizeof(view_item) == 16);

@@ -15,7 +15,7 @@
 namespace FERRY_NAMESPACE {
 namespace detail {
 
-/// A view as the source of a tree: its buffers, on their devices.
+/// Reads a column view for a new tree, with the same buffers and devices.
 struct view_source : column_view {
     [[nodiscard]] std::size_t buffer_count() const noexcept { return buffers().size(); }
     [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept { return buffers()[i]; }
@@ -23,7 +23,7 @@ struct view_source : column_view {
     [[nodiscard]] view_source dictionary() const noexcept { return {dictionary_of(*this)}; }
 };
 
-/// A node whose children are columns.
+/// Reads the root of a struct whose children are existing columns.
 struct struct_source : parts_source {
     std::span<column const> columns;
 

@@ -1,4 +1,4 @@
-// ferry: where in a column's tree something is, for messages.
+// ferry: the path of a node in the tree of a column, for messages.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -9,20 +9,21 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// Appends a text of any origin: `?` for each character that cannot be printed.
+/// Appends a text that may contain any characters; writes `?` for those that cannot be printed.
 template <class Text>
 constexpr void put_printable(Text& out, std::string_view text) noexcept {
     for (char const c : text) out << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
 }
 
-/// A node's place, as a list on the stack: `orders.items[].price`. `.name` is a child of a struct or union, `[]` the
-/// items of a list, `{}` the entries of a map, `<run_ends>` and `<values>` the children of a run-end encoded column.
+/// The path of a node, such as `orders.items[].price`. `.name` is a child of a struct or union, `[]` the items of a
+/// list, `{}` the entries of a map, `<run_ends>` and `<values>` the children of a run-end encoded column. Each object
+/// refers to the path of the parent.
 class column_path {
    public:
-    /// A column by itself.
+    /// Constructs the path of a root.
     constexpr explicit column_path(std::string_view name) noexcept
         : name_{name.empty() ? std::string_view{"column"} : name} {}
-    /// Child `i`, called `name`, of a column of type `parent`.
+    /// Constructs the path of child `i`, with the name `name`, of a column of type `parent`.
     constexpr column_path(column_path const& above, type_id parent, int i, std::string_view name) noexcept
         : above_{&above}, before_{mark_of(parent, i)}, name_{before_ == "." ? name : std::string_view{}} {}
     [[nodiscard]] constexpr column_path dictionary() const noexcept { return {*this, "<dictionary>"}; }
@@ -53,7 +54,8 @@ class column_path {
     [[nodiscard]] constexpr std::size_t length() const noexcept {
         return own_length() + (above_ != nullptr ? above_->length() : 0);
     }
-    /// Up to this node, whose end it returns. Of a path too long for a message the middle is left out.
+    /// Writes the path up to this node, and returns its length. Omits the middle of a path that is too long for a
+    /// message.
     constexpr std::size_t write(inplace_text& out, std::size_t whole) const noexcept {
         std::size_t const begin = above_ != nullptr ? above_->write(out, whole) : 0, end = begin + own_length();
         if (whole <= 2 * max_end || end <= max_end || whole - begin <= max_end) {
@@ -70,7 +72,7 @@ class column_path {
     std::string_view before_{}, name_{};
 };
 
-/// The text of an error of a node: its path, the cause and the fix.
+/// Returns the text of an error of a node: the path, the cause and the fix.
 [[nodiscard]] FERRY_COLD constexpr inplace_text node_error(
     column_path const& path, message const& cause,
     message const& fix = ": correct the column in its producer") noexcept {

@@ -1,4 +1,4 @@
-// ferry: bits and bytes that the host makes or reads, of columns that may lie elsewhere.
+// ferry: reads and writes bits and bytes of columns in any memory through the host.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
@@ -19,7 +19,7 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// So many bytes, side by side.
+/// Returns the plan of a copy of contiguous bytes.
 [[nodiscard]] constexpr copy_plan plan_bytes(std::int64_t bytes) noexcept {
     copy_plan plan;
     if (bytes == 0) return plan;
@@ -28,7 +28,7 @@ namespace FERRY_NAMESPACE::detail {
     return plan;
 }
 
-/// Bytes of any device where the host reads them, finished: themselves, or a copy.
+/// Makes bytes on any device readable by the host: waits for the work on them, and copies them if necessary.
 class staged_bytes {
    public:
     [[nodiscard]] bool stage(void const* data, std::int64_t bytes, device from, back_end_ref b, stream_token on,
@@ -50,7 +50,7 @@ class staged_bytes {
     void const* data_ = nullptr;
 };
 
-/// Stages the bits of a column's buffer, of its items alone, in `kept`.
+/// Makes the bits of the column's items in a buffer readable by the host. `kept` owns the copy, if any.
 [[nodiscard]] inline bool stage_bits(column_view c, std::size_t buffer, staged_bytes& kept, bitmap_view& out,
                                      back_end_ref b, stream_token on, reporter r) {
     bool const is_empty = c.length() == 0;
@@ -61,8 +61,9 @@ class staged_bytes {
     return true;
 }
 
-/// Fresh memory on a device with bytes that `fill(host memory)` writes. `make(owner, data)` makes the result before the
-/// copy is queued, so that no failure frees what it still writes. Returns an empty result on failure.
+/// Allocates memory on a device for bytes that `fill(host memory)` writes. Calls `make(owner, data)` for the result
+/// before it queues the copy, so that a failure cannot free memory that a queued copy writes. Returns an empty result
+/// on failure.
 template <class Fill, class Make>
 [[nodiscard]] auto put_bytes(std::int64_t bytes, device place, back_end_ref b, stream_token on, Fill fill, Make make,
                              reporter r) -> std::invoke_result_t<Make&, std::shared_ptr<void const>, void*> {

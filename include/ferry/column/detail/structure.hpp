@@ -1,4 +1,4 @@
-// ferry: checks of a column that read no byte of it.
+// ferry: checks of the structure of a column, which do not read its buffers.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -12,7 +12,7 @@ namespace FERRY_NAMESPACE::detail {
 
 [[nodiscard]] FERRY_INLINE bool check_structure(column_view c, column_path const& path, reporter r);
 
-/// The flags of chunks together: nullable if one is, ordered and sorted if all are.
+/// Merges the flags of two chunks: nullable if one of them is, ordered and sorted if both are.
 [[nodiscard]] constexpr std::int64_t merged_flags(std::int64_t a, std::int64_t b) noexcept {
     return (a & b) | ((a | b) & abi::arrow_flag::nullable);
 }

@@ -11,7 +11,7 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// The checks of one node, with what they need for a message.
+/// Checks the structure of one node.
 class structure_check {
    public:
     structure_check(column_view c, column_path const& path, reporter r) noexcept : c_{c}, path_{path}, r_{r} {}

@@ -21,7 +21,7 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// The bytes of a buffer of the copy.
+/// The source of a buffer of the copy.
 struct buffer_range : copied_range {
     column_buffer* buffer;
 };
@@ -65,7 +65,7 @@ class column_copy {
         for (auto const& r : ranges_) *r.buffer = {begin + r.at, r.bytes};
         std::span<std::byte const> const arena{begin, static_cast<std::size_t>(total)};
         auto made = build_column(parts, owner, to_, {api, where_}, is_shared_ ? std::span<std::byte const>{} : arena);
-        copy(begin, total, owner->queued);  // last, so that no failure frees memory that a queued copy still writes
+        copy(begin, total, owner->queued);  // last, so that a failure cannot free memory that a queued copy writes
         behind.done();
         return made;
     }
@@ -114,7 +114,7 @@ class column_copy {
 
     void copy(std::byte* to, std::int64_t total, any_owner& queued) {
         bool const is_down = is_host_accessible(to_);
-        // A stream may still write pinned and managed memory, or use it: it is given out for work on the stream.
+        // Waits, because queued work may write the pinned or managed source, or use the memory of the destination.
         if (is_host_accessible(from_) && (is_down || runs_.size() > 1)) settle(from_);
         if (is_host_accessible(from_) && is_down) {
             settle(to_);
@@ -132,7 +132,7 @@ class column_copy {
                 end = r.at + r.bytes;
             }
             std::memset(at + end, 0, static_cast<std::size_t>(total - end));
-            // Has read the staging memory when it returns.
+            // The call returns after it has read the staging memory.
             is_complete = queue_copy(b_, plan_bytes(total), to, to_, at, cpu, on_);
         } else {
             auto const copy_runs = [&] {
@@ -140,7 +140,7 @@ class column_copy {
                     is_complete &= queue_copy(b_, plan_bytes(r.bytes), to + r.at, to_, r.begin, from_, on_);
             };
             on_exception(copy_runs, [&] {
-                // The memory is freed now. That of a device is freed by the guard of the caller.
+                // Waits before the memory is freed. The guard in `run` does so for device memory.
                 if (is_down) wait_after_error(b_, on_);
             });
         }
@@ -159,10 +159,10 @@ class column_copy {
 
     back_end_ref b_, memory_;
     device from_, to_;
-    bool may_share_, is_shared_ = false, leaves_out_ = false;  // leaves_out_: buffers that no item uses
+    bool may_share_, is_shared_ = false, leaves_out_ = false;  // leaves_out_: the copy omits an unused buffer
     stream_token on_, allocates_on_;
     std::source_location where_;
-    std::vector<column_buffer> buffers_{};  // of all nodes
+    std::vector<column_buffer> buffers_{};  // the buffers of all nodes
     std::vector<column_parts> nodes_{};
     std::size_t used_buffers_ = 0, used_nodes_ = 0;
     std::vector<buffer_range> ranges_{};

@@ -1,4 +1,4 @@
-// ferry: the memory of a column's metadata: all nodes, buffers and text of a tree, in one place.
+// ferry: the tree of a column: its nodes, the descriptions of its buffers, and its text, in one allocation.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
@@ -19,22 +19,22 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// Nodes from the root to a leaf at most; what refers to itself ends there.
+/// The maximum number of nodes from the root to a leaf. The limit also ends the walk of a struct that refers to itself.
 inline constexpr int max_column_depth = 64;
-/// Nodes of a tree at most.
+/// The maximum number of nodes of a tree.
 inline constexpr std::size_t max_column_nodes = std::size_t{1} << 22;
 
 /// The tree of a column. Derived classes keep other objects alive with it.
 struct column_tree {
-    std::unique_ptr<std::byte[]> memory{};  // one block: nodes, buffers, text
-    column_node* nodes = nullptr;           // the root first
-    std::shared_ptr<void const> owner{};    // of what the buffers name
+    std::unique_ptr<std::byte[]> memory{};  // one allocation for nodes, buffer descriptions and text
+    column_node* nodes = nullptr;           // the root is the first
+    std::shared_ptr<void const> owner{};    // owner of the data
     std::size_t node_count = 0;
 
     [[nodiscard]] column_node const& root() const noexcept { return nodes[0]; }
 };
 
-/// What a tree of a source takes.
+/// The numbers of nodes, buffers and characters of a tree.
 struct column_size {
     std::size_t nodes = 0, buffers = 0, text = 0;
 };
@@ -63,7 +63,7 @@ template <class Source>
             node_error(path, message{"the tree has more than "} << std::uint64_t{max_column_nodes} << " nodes"));
     out.buffers += from.buffer_count();
     out.text += from.format().size() + from.name().size() + from.metadata().size();
-    // An ArrowSchema's texts end at the first NUL.
+    // The texts of an ArrowSchema end at the first NUL.
     for (auto const& [what, text] :
          {std::pair{"format", std::string_view{from.format()}}, std::pair{"name", std::string_view{from.name()}}})
         if (auto const at = text.find('\0'); at != text.npos)
@@ -72,7 +72,7 @@ template <class Source>
                                                             << " is NUL, which ends the string in a schema"));
     auto const type = parse_or_report(from.format(), path, r);
     if (!type) return false;
-    // An ArrowSchema does not contain the size of its metadata: a consumer would read beyond the end of invalid
+    // An ArrowSchema does not contain the size of its metadata, so a consumer would read beyond the end of invalid
     // metadata.
     std::string_view const metadata = from.metadata();
     if (std::size_t size = 0;
@@ -115,7 +115,7 @@ class column_writer {
         out.buffers = {buffers_, buffers};
         buffers_ += buffers;
         auto const children = static_cast<std::size_t>(from.child_count());
-        std::span const below{nodes_, children + from.has_dictionary()};  // children of one node lie side by side
+        std::span const below{nodes_, children + from.has_dictionary()};  // the children of a node are adjacent
         nodes_ += below.size();
         for (std::size_t i = 0; i < children; ++i) write(from.child(i), below[i], on);
         out.children = below.first(children);

@@ -1,5 +1,5 @@
-// ferry: the bytes that the items of a column use, as far as that can be said without reading its buffers, and their
-// copy in one allocation.
+// ferry: the bytes that the items of a column use, as far as they can be determined without reading its buffers, and
+// the plan of a copy of them in one allocation.
 #pragma once
 
 #include <ferry/base/detail/check_stream.hpp>
@@ -14,19 +14,20 @@
 #include <cstdlib>
 #include <span>
 #include <type_traits>
-#include <vector>  // as many as buffers
+#include <vector>  // one entry for each buffer
 
 namespace FERRY_NAMESPACE::detail {
 
-/// Number of items at the front of a view that its buffers can leave out: all before the first item, or, of bitmaps,
-/// the whole bytes. Zero for run-end encoded columns, whose runs are not counted.
+/// Returns the number of items at the front of the buffers that a copy can omit: all items before the first one of the
+/// view or, if the node has bitmaps, a multiple of 8. Returns 0 for run-end encoded columns, whose runs are not
+/// counted.
 [[nodiscard]] inline std::int64_t unused_items(column_view c) noexcept {
     if (c.length() == 0) return c.offset();
     if (c.type().id == type_id::run_end_encoded) return 0;
     bool const has_bits = c.type().id == type_id::boolean || !c.validity().is_all_set();
     return has_bits ? c.offset() / 8 * 8 : c.offset();
 }
-/// Child `i`, without the items that belong to the parent's `unused_items`.
+/// Returns child `i`, without the items that belong to the `unused_items` of the parent.
 [[nodiscard]] inline column_view used_child(column_view c, int i) noexcept {
     if (slices_children(c.type().id)) return part_of_child(c, i, unused_items(c));
     auto const child = child_of(c, i);
@@ -34,19 +35,20 @@ namespace FERRY_NAMESPACE::detail {
                                                                       : column_view{child.node(), child.offset(), 0};
 }
 
-/// Some bytes of a buffer.
+/// A range of bytes of a buffer.
 struct used_range {
     std::byte const* begin = nullptr;
-    std::int64_t bytes = 0;  ///< -1: not known
+    std::int64_t bytes = 0;  ///< -1 if unknown
 };
-/// The bytes of a buffer from item `unused` on: what the items need; of data that offsets or lengths bound, everything.
+/// Returns the bytes of a buffer that the items use, from item `unused` on. For data whose size is in offsets or
+/// lengths, returns the whole buffer.
 [[nodiscard]] inline used_range used_bytes(column_view c, std::size_t i, std::int64_t unused) noexcept {
     auto const layout = c.layout();
     auto const& b = c.buffers()[i];
     auto const* const begin = static_cast<std::byte const*>(b.data);
     if (begin == nullptr) return {};
     if (i >= static_cast<std::size_t>(layout.buffer_count)) {
-        bool const is_last = i + 1 == c.buffers().size();  // the lengths of the others
+        bool const is_last = i + 1 == c.buffers().size();  // the last buffer contains the lengths of the others
         return {begin,
                 is_last ? 8 * static_cast<std::int64_t>(i - static_cast<std::size_t>(layout.buffer_count)) : b.bytes};
     }
@@ -57,8 +59,8 @@ struct used_range {
     auto const before = bits == 1 ? unused / 8 : unused * (bits / 8);
     return {begin + before, needed - before};
 }
-/// Reads where the data of a buffer ends: the last offset, or the length of a view type's buffer.
-/// \return  false after an error, as errc::bad_column: outside of what is there
+/// Reads the size of a data buffer, which is the last offset or, for a view type, a length in the last buffer.
+/// \return  false after an error, such as errc::bad_column for a negative size or one that exceeds the buffer
 [[nodiscard]] inline bool read_end(column_view c, std::size_t i, column_path const& path, back_end_ref b,
                                    stream_token on, std::int64_t& out, reporter r) {
     auto const layout = c.layout();
@@ -85,8 +87,8 @@ struct used_range {
     });
 }
 
-/// The host waits for a stream on which a column is ready: of default streams, once for that of each of its devices,
-/// because any of them may write its pinned memory.
+/// Waits on the host for the stream on which a column is ready. For a default stream, waits for that of each device of
+/// the column, because any of them may write its pinned memory.
 [[nodiscard]] inline bool wait_for_devices(column_view c, back_end_ref b, stream_token on, reporter r) {
     std::vector<device> waited;
     return for_each_node(c, column_path{c.name()}, [&](column_view n, column_path const&) {
@@ -99,7 +101,7 @@ struct used_range {
     });
 }
 
-/// Bytes that are copied into one allocation, and where they are there.
+/// A range of bytes to be copied into an allocation, and its offset there.
 struct copied_range {
     std::byte const* begin;
     std::int64_t bytes;

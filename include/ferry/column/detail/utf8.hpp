@@ -1,4 +1,4 @@
-// ferry: whether bytes are UTF-8.
+// ferry: checks whether bytes are UTF-8.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -8,7 +8,8 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// Whether `size` bytes are well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF (RFC 3629).
+/// Returns whether `size` bytes are well-formed UTF-8, without overlong forms, surrogates or code points above U+10FFFF
+/// (RFC 3629).
 [[nodiscard]] inline bool is_utf8(unsigned char const* p, std::int64_t size) noexcept {
     auto const* const end = p + size;
     while (p != end) {
@@ -21,7 +22,7 @@ namespace FERRY_NAMESPACE::detail {
             }
         }
         unsigned first = *p++;
-        FERRY_KEEP_LOADED(first, r);  // it decides how many bytes are read
+        FERRY_KEEP_LOADED(first, r);  // this byte determines how many bytes are read
         if (first < 0x80) continue;
         int const more = first >= 0xc2 && first < 0xe0   ? 1
                          : first >= 0xe0 && first < 0xf0 ? 2

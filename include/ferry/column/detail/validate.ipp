@@ -1,4 +1,4 @@
-// ferry: the engine of column/validate.hpp: checks of the values of a column, which read every byte that has a meaning.
+// ferry: the engine of column/validate.hpp: checks of the values of a column, which read every byte that an item uses.
 #pragma once
 
 #include <ferry/column/validate.hpp>
@@ -18,7 +18,7 @@
 namespace FERRY_NAMESPACE {
 namespace detail {
 
-/// The checks of one node whose structure holds and whose memory the host can read.
+/// Checks the values of one node. Its structure has been checked, and the host can read its memory.
 class contents_check {
    public:
     contents_check(column_view c, column_path const& path, reporter r) noexcept
@@ -68,14 +68,14 @@ class contents_check {
     [[nodiscard]] std::int64_t at(std::int64_t i) const noexcept { return c_.offset() + i; }
 
     [[nodiscard]] bool check_null_count() const {
-        if (c_.type().id == type_id::null) return true;  // all items are null, whatever it says, as Arrow has it
+        if (c_.type().id == type_id::null) return true;  // all items are null, and Arrow ignores the count
         auto const said = c_.node().null_count.load(std::memory_order_relaxed);
         if (said < 0 || !c_.is_whole()) return true;
         std::int64_t const there = c_.length() - count_set(valid_);
         return said == there || refuse(message{"its null count is "} << said << ", expected " << there);
     }
 
-    /// Valid items must satisfy `holds`.
+    /// Checks that `holds` is true for all valid items.
     template <class T, class Holds>
     [[nodiscard]] bool check_each(Holds holds, char const* otherwise) const {
         for (std::int64_t i = 0; i < c_.length(); ++i)
@@ -145,8 +145,7 @@ class contents_check {
             if (valid_[i] && !check_view(i, count, sizes)) return false;
         return true;
     }
-    /// Loads and checks the size of a data buffer of views. The sizes are a buffer as well, so that another process may
-    /// change them.
+    /// Loads and checks the size of a data buffer of views. The sizes are in a buffer that another process may change.
     [[nodiscard]] bool load_size(void const* sizes, std::int64_t k, std::int64_t& bytes) const {
         bytes = load<std::int64_t>(sizes, k);
         auto const& b = c_.buffers()[static_cast<std::size_t>(2 + k)];
@@ -232,7 +231,7 @@ class contents_check {
                                                   << ", the end of its items");
     }
 
-    /// |value| < 10^precision, in 256 bits.
+    /// Checks that |value| < 10^precision, in 256 bits.
     [[nodiscard]] bool check_decimals() const {
         using words = std::array<std::uint64_t, 4>;
         auto const bytes = static_cast<std::size_t>(c_.type().width / 8);

@@ -18,7 +18,7 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// The reporter of value_reader for the items of one node.
+/// Reports the errors of a value_reader for the items of one node.
 struct node_thrower {
     char const* api;
     std::source_location where;
@@ -43,7 +43,8 @@ struct node_thrower {
     return low;
 }
 
-/// The bytes of a value that is a list at most: list views may refer to the same items again and again, at each level.
+/// The maximum number of bytes of a key that contains lists. The limit is needed because list views may refer to the
+/// same items repeatedly, at each level.
 inline constexpr std::size_t most_of_lists = std::size_t{1} << 26;
 
 /// Appends the value of item `i`, such that two items of one type have equal keys if and only if they have the same
@@ -56,7 +57,7 @@ inline void append_key(std::string& key, column_view c, std::int64_t i, node_thr
     auto const append = [&](void const* p, std::size_t bytes) {
         if (bytes != 0) key.append(static_cast<char const*>(p), bytes);
     };
-    auto const append_other = [&](column_view other, std::int64_t item) {  // an item that another column has
+    auto const append_other = [&](column_view other, std::int64_t item) {  // an item of another column
         if (item < 0 || item >= other.length()) report_item(r, c, i, "it refers to an item that does not exist");
         append_key(key, other, item, r);
     };
@@ -97,7 +98,7 @@ inline void append_key(std::string& key, column_view c, std::int64_t i, node_thr
     }
 }
 
-/// Appends what identifies the memory of a tree: two columns of one type have equal keys if they share all of it.
+/// Appends a key for the memory of a tree. Two columns of the same type with equal keys share all of their memory.
 inline void append_identity(std::string& key, column_node const& n) {
     auto const append = [&](auto const& value) { key.append(reinterpret_cast<char const*>(&value), sizeof value); };
     append(n.length);

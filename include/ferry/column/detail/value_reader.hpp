@@ -1,4 +1,4 @@
-// ferry: reads the items of a column as values of a C++ type: which columns give which, and how.
+// ferry: reads the items of a column as values of a C++ type.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
@@ -28,7 +28,7 @@ FERRY_COLD inline void report_item(reporter r, column_view c, std::int64_t i, ch
     static_cast<void>(report(r, errc::bad_column, text));
 }
 #if FERRY_HAS_EXCEPTIONS
-/// The reporter of operator[]: loops contain no code that follows an error.
+/// The reporter of operator[]. Its function does not return, so that loops contain no code for the time after an error.
 struct item_thrower {};
 [[noreturn]] FERRY_COLD inline void report_item(item_thrower, column_view c, std::int64_t i, char const* what) {
     report_item(reporter{values_api, std::source_location::current()}, c, i, what);
@@ -36,7 +36,7 @@ struct item_thrower {};
 }
 #endif
 
-/// The C++ type to ask for.
+/// Returns the C++ type for the items of a column type, for messages.
 [[nodiscard]] constexpr char const* cure_for(column_type const& t) noexcept {
     constexpr char const *integers[] = {"std::int8_t",  "std::uint8_t",  "std::int16_t", "std::uint16_t",
                                         "std::int32_t", "std::uint32_t", "std::int64_t", "std::uint64_t"},
@@ -66,7 +66,7 @@ struct item_thrower {};
     }
 }
 
-/// Types whose items have one width and lie side by side, except bool.
+/// Satisfied for types of items of fixed width in whole bytes.
 template <class T>
 inline constexpr bool is_fixed_width = element<T> && !std::is_same_v<T, bool>;
 template <int Bits>
@@ -81,7 +81,7 @@ inline constexpr bool is_fixed_width<month_day_nano> = true;
 template <class T>
 class value_reader;
 
-/// Reads the buffer only: the value of a null item is what the buffer contains.
+/// Reads the buffer without the validity, so the value of a null item is unspecified.
 template <class T>
     requires is_fixed_width<T>
 class value_reader<T> {
@@ -117,7 +117,8 @@ class value_reader<bool> {
     bitmap_view bits_;
 };
 
-/// Runs of bytes: binary, text, their views, and items of a fixed size. What offsets say is checked before it is used.
+/// Reads items as spans of bytes: binary, text, their views, and items of a fixed size. Offsets are checked before they
+/// are used.
 template <>
 class value_reader<std::span<std::byte const>> {
    public:
@@ -129,7 +130,8 @@ class value_reader<std::span<std::byte const>> {
         has_offsets_ = is_large_ || id_ == type_id::binary || id_ == type_id::string;
         if (has_offsets_ && c.length() > 0) end_ = text_bytes(c.node(), is_large_);
     }
-    /// Reports errc::bad_column: offsets that run backwards or beyond the data, a view that points outside its buffers.
+    /// Reports errc::bad_column for offsets that decrease or exceed the data, and for a view that refers to bytes
+    /// outside its buffers.
     [[nodiscard]] std::span<std::byte const> read(std::int64_t i, auto r) const {
         if (has_offsets_)
             return between(r, i, load_offset(c_.buffers()[1].data, c_.offset() + i, is_large_),
@@ -173,7 +175,7 @@ class value_reader<std::span<std::byte const>> {
     std::int64_t end_ = 0;
 };
 
-/// Text, which is not checked to be UTF-8.
+/// Reads text, without a check that it is UTF-8.
 template <>
 class value_reader<std::string_view> : value_reader<std::span<std::byte const>> {
    public:
@@ -185,7 +187,7 @@ class value_reader<std::string_view> : value_reader<std::span<std::byte const>> 
     }
 };
 
-/// Items that are columns: those of a list, the entries of a map, and the row of a struct, as a slice of one item.
+/// Reads items as columns: the items of a list, the entries of a map, or a row of a struct as a slice of one item.
 template <>
 class value_reader<column_view> {
    public:
@@ -193,7 +195,7 @@ class value_reader<column_view> {
         return t.id >= type_id::list && t.id <= type_id::map;
     }
     explicit value_reader(column_view c) noexcept : c_{c} {}
-    /// Reports errc::bad_column: the item lies outside the child.
+    /// Reports errc::bad_column if the item lies outside the child.
     [[nodiscard]] column_view read(std::int64_t i, auto r) const {
         auto const id = c_.type().id;
         std::int64_t const at = c_.offset() + i;
