@@ -147,7 +147,8 @@ namespace detail {
         case errc::out_of_range: return PyExc_IndexError;
         case errc::out_of_memory: return PyExc_MemoryError;
         case errc::stale_handle:
-        case errc::exporter_gone: return PyExc_OSError;
+        case errc::exporter_gone:
+        case errc::busy: return PyExc_OSError;
         case errc::permission: return PyExc_PermissionError;
         case errc::driver:
         case errc::context_lost: return PyExc_RuntimeError;

@@ -47,6 +47,8 @@ TEST_CASE("R81: a text for Python names no rules, no namespace and no C++ functi
     CHECK(text(read_only, "it is read-only (R11): call data(), or request copy_policy::always") ==
           "to_dlpack: it is read-only: copy the array first, with copy=True or x.copy()");
     CHECK(text(argument, "no: pass ferry::destination") == "to_dlpack: no");  // no fix fits all such errors
+    CHECK(translated(PyExc_OSError, [] { ferry::detail::fail(busy, "ferry::ipc::a", ferry::message{"b::c"}, {}); }) ==
+          "a: b::c");
     CHECK(text(out_of_memory, "it is full: mount it larger, or use others (session_options::segments)") ==
           "to_dlpack: it is full: mount it larger, or use others");
     CHECK(text(shape, "the shape (2, 3) is not std::vector's (R1): pass (3, 2)") ==
@@ -87,7 +89,7 @@ TEST_CASE("R81: the other classes") {
     using enum ferry::errc;
     for (auto const code : {stream, argument, consumed, bad_descriptor, device_not_found})
         translated(PyExc_ValueError, [&] { fail_with(code); });
-    for (auto const code : {exporter_gone, stale_handle}) translated(PyExc_OSError, [&] { fail_with(code); });
+    for (auto const code : {exporter_gone, stale_handle, busy}) translated(PyExc_OSError, [&] { fail_with(code); });
     translated(PyExc_PermissionError, [] { fail_with(permission); });
     translated(PyExc_IndexError, [] { fail_with(out_of_range); });
     translated(PyExc_MemoryError, [] { fail_with(out_of_memory); });

@@ -26,7 +26,7 @@ namespace FERRY_NAMESPACE::python::detail {
     }
 }
 
-/// The text of a ferry::error for Python: without the namespace of the function and without parentheses around the
+/// The text of a ferry::error for Python: without the scopes of the function and without parentheses around the
 /// numbers of rules or C++ names, such as " (R15, R16)". A fix that names C++ functions, such as ": pass
 /// ferry::host_only", becomes that of `fix_in_python`. The text of a derived class, which may quote a producer, is
 /// unchanged.
@@ -35,7 +35,8 @@ class python_text {
     FERRY_COLD explicit python_text(error const& e) noexcept : text_{e.what()} {
         char const* from = e.error::what();
         if (from != text_) return;
-        if (std::strncmp(from, "ferry::", 7) == 0) from += 7;
+        for (char const* at = from; at + 2 <= e.text(); ++at)
+            if (at[0] == ':' && at[1] == ':') from = at + 2;
         text_ = from;
         if constexpr (ferry::detail::has_sentences) write(e, from);
     }
