@@ -16,4 +16,6 @@ NB_MODULE(_ferry_of_main, m) {
         }
     });
     package::define_tensor(m);
+    package::define_column(m);
+    package::define_ipc(m);
 }

@@ -66,6 +66,8 @@ template <class T>
 }
 
 void define_tensor(nb::module_&);
+void define_column(nb::module_&);
+void define_ipc(nb::module_&);
 
 }  // namespace package
 

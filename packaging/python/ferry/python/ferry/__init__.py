@@ -1,7 +1,41 @@
 """ferry: arrays and tables of any library, shared with other processes by handle."""
 
-from ._ferry import Tensor, from_dlpack, to_device, to_host
+from ._ferry import (
+    Column,
+    Frame,
+    Publisher,
+    Registry,
+    Shared,
+    Slot,
+    Subscriber,
+    Tensor,
+    attach,
+    find,
+    from_dlpack,
+    receive,
+    send,
+    share,
+    to_device,
+    to_host,
+)
 
 __version__ = "0.1.0"
 
-__all__ = ["Tensor", "from_dlpack", "to_device", "to_host"]
+__all__ = [
+    "Column",
+    "Frame",
+    "Publisher",
+    "Registry",
+    "Shared",
+    "Slot",
+    "Subscriber",
+    "Tensor",
+    "attach",
+    "find",
+    "from_dlpack",
+    "receive",
+    "send",
+    "share",
+    "to_device",
+    "to_host",
+]
