@@ -28,8 +28,8 @@ def reader():
 def main():
     readers = [subprocess.Popen([sys.executable, __file__, "reader"], stdout=subprocess.PIPE) for _ in range(3)]
     # [publisher]
-    slots = [ferry.share(np.zeros((480, 640), "uint8")) for _ in range(8)]
-    camera = ferry.Publisher(NAME, slots)
+    slots = [ferry.empty((480, 640), "uint8", shared=True) for _ in range(8)]  # in memory that share does not copy
+    camera = ferry.Publisher(NAME, [ferry.share(x) for x in slots])
     with camera.begin(timeout=10) as slot:  # a slot that is neither the newest nor read
         slot.tensor.fill(1)
     # published when the block ends without an error

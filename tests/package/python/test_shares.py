@@ -128,6 +128,29 @@ def test_copy():
     refusal(ValueError, ferry.share, x, copy=1)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "bfloat16", "complex128", "float8_e4m3fn", "float4_e2m1fn"])
+def test_empty(dtype):
+    t = ferry.empty((3, 2), dtype)
+    assert t.shape == (3, 2) and t.dtype == dtype and t.strides == (2, 1) and not t.readonly and not t.copied
+    with ferry.share(ferry.empty([3, 2], dtype, device="cpu", shared=True)) as s:
+        assert not s.copied and ferry.attach(s.descriptor).dtype == dtype
+    with ferry.share(t) as s:
+        assert s.copied
+
+
+def test_empty_of_no_elements_or_no_dimensions():
+    assert ferry.empty((), "int8").shape == () and ferry.empty(4, "int8").shape == (4,)
+    with ferry.share(ferry.empty((0, 2), "int8", shared=True)) as s:
+        assert ferry.attach(s.descriptor).shape == (0, 2)
+    for shape in (-1, (1 << 62, 2), (1 << 40, 1 << 40)):
+        refusal(ValueError, ferry.empty, shape, "float32")
+    refusal(ValueError, ferry.empty, 1, "float33")
+    refusal(TypeError, ferry.empty, "text", "int8")
+    refusal(BufferError, ferry.empty, 1, "int8", device="cuda")
+    refusal(ValueError, ferry.empty, 1, "int8", device="gpu")
+    refusal(TypeError, ferry.empty, 1)
+
+
 def test_what_cannot_be_shared_or_attached():
     for x in (None, 3, "text", [1], [np.ones(1), None]):
         refusal(TypeError, ferry.share, x)

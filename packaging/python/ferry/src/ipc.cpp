@@ -13,6 +13,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <atomic>
@@ -81,6 +82,42 @@ auto wait_for(nb::handle timeout, Wait wait) {
 [[noreturn]] void time_out(char const* text) {
     PyErr_SetString(PyExc_TimeoutError, text);
     throw nb::python_error{};
+}
+
+ferry::data_type dtype_from(std::string const& name) {
+    for (unsigned code = 0; code <= ferry::abi::code::bcomplex; ++code)
+        for (auto const bits : std::initializer_list<std::uint8_t>{4, 6, 8, 16, 32, 64, 128})
+            if (ferry::data_type const made{ferry::type_code{static_cast<std::uint8_t>(code)}, bits};
+                ferry::is_valid(made) && (ferry::inplace_text{} << made).c_str() == name)
+                return made;
+    throw std::invalid_argument{"'" + name + "' is not the name of a dtype, such as 'float32'"};
+}
+
+template <class Space>
+tensor allocate(std::vector<std::int64_t> const& shape, ferry::data_type dtype, std::int64_t bytes, Space&& space) {
+    ferry::buffer<std::remove_cvref_t<Space>> memory{static_cast<std::size_t>(bytes), space};
+    void* const data = memory.data();
+    ferry::tensor_view const v{data, dtype, shape, ferry::strides_view{}};
+    return {ferry::make_managed(std::move(memory), v), ferry::already_ready};
+}
+
+tensor empty(nb::handle shape, std::string const& dtype, nb::handle device, bool is_shared) {
+    std::vector<std::int64_t> extents;
+    if (!nb::try_cast(PyIndex_Check(shape.ptr()) ? nb::object(nb::make_tuple(shape)) : nb::borrow(shape), extents))
+        throw nb::type_error("a shape is an int or a sequence of ints");
+    auto const where = ferry::python::as_device(device.ptr());
+    if (!where) throw nb::python_error{};
+    if (where->type != ferry::device_type::cpu)
+        throw ferry::error{ferry::errc::no_backend, "empty", ferry::message{"only the CPU has memory here"}};
+    auto const type = dtype_from(dtype);
+    std::int64_t bits = ferry::bits_per_element(type);
+    for (auto const extent : extents)
+        if (extent < 0 || __builtin_mul_overflow(bits, extent, &bits))
+            throw std::invalid_argument{"an extent is negative, or the shape has too many bytes"};
+    ferry::python::without_gil const unlocked;
+    auto const bytes = bits / 8 + (bits % 8 != 0 ? 1 : 0);
+    return is_shared ? allocate(extents, type, bytes, ipc::shared_space{session()})
+                     : allocate(extents, type, bytes, ferry::host_space{});
 }
 
 /// Returns a Tensor or a Column: the object itself, or what imports it.
@@ -434,6 +471,8 @@ void define_ipc(nb::module_& m) {
         "share", &shared::make, nb::arg(), nb::kw_only(), "copy"_a.none() = nb::none(),
         "Share an array, a table or a list of them with other processes of this user, until the result is closed or deleted. Memory that is "
         "not shared yet is copied once; copy=False refuses that, and copy=True always copies.");
+    m.def("empty", &empty, "shape"_a, "dtype"_a, nb::kw_only(), "device"_a = "cpu", "shared"_a = false,
+          "A Tensor whose elements are not initialised. With `shared`, in memory that share does not copy.");
     m.def(
         "attach", &attach, "descriptor"_a, nb::kw_only(), "device"_a.none() = nb::none(),
         "Attach what another process shares, without a copy: a Tensor, a Column, or a list of them. ValueError for an invalid descriptor, "

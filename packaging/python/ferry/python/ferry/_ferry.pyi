@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from socket import socket as Socket
 from types import EllipsisType
@@ -157,6 +157,9 @@ class Column:
         """The device: (type, id)."""
 
 _Memory = Tensor | Column | list[Tensor | Column]
+
+def empty(shape: SupportsIndex | Sequence[int], dtype: str, *, device: _Device = "cpu", shared: bool = False) -> Tensor:
+    """A Tensor whose elements are not initialised. With `shared`, in memory that share does not copy."""
 
 class Shared:
     """An array, a table or a list of them that other processes can attach. Created by share; closed when it is deleted.
