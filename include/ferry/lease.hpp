@@ -1,4 +1,4 @@
-// ferry: umbrella header for leases: tensors that make room, and tensors that are copied when written.
+// ferry: umbrella header for leases: tensors that can be spilled to the host, and tensors that are copied when written.
 #pragma once
 
 #include <ferry/lease/options.hpp>

@@ -29,11 +29,11 @@ enum class copy_method : std::uint8_t {
 struct copy_facts {
     device to, from;         ///< device of the destination and of the source
     int lanes = 8;           ///< number of lanes of the copier
-    bool is_here = true;     ///< all GPU memory of the copy is on the stream's device
-    bool can_pack = false;   ///< pack kernels are available and can access all device memory involved
-    bool is_fresh = false;   ///< the destination's pages have not been written yet
-    bool dense_dst = false;  ///< the plan writes each byte of the range that the destination spans
-    bool dense_src = false;  ///< the plan reads, exactly once, each byte of the range that the source spans
+    bool is_here = true;     ///< whether all GPU memory of the copy is on the stream's device
+    bool can_pack = false;   ///< whether pack kernels are available and can access all device memory involved
+    bool is_fresh = false;   ///< whether the destination's pages have not been written yet
+    bool dense_dst = false;  ///< whether the plan writes each byte of the range that the destination spans
+    bool dense_src = false;  ///< whether the plan reads, exactly once, each byte of the range that the source spans
 };
 
 /// Parameters of a staged transfer.
@@ -42,7 +42,7 @@ struct staging {
     std::size_t chunk;  ///< size of a copy between a slot and the device, in bytes
     std::size_t piece;  ///< part of a chunk that one thread copies at once, in bytes
     bool non_temporal;  ///< whether the host copies with non-temporal stores
-    /// Whether the calling thread also copies. Not when a piece takes so long that the lanes would wait for chunks.
+    /// Whether the calling thread also copies. False when a piece takes so long that the lanes would wait for chunks.
     bool caller_copies = true;
 };
 
@@ -77,7 +77,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
     return n;
 }
 
-/// Whether one call of the runtime API can copy several units, as rows or slices.
+/// Returns whether one call of the runtime API can copy several units, as rows or slices.
 [[nodiscard]] constexpr bool has_rows(copy_plan const& p) noexcept {
     return (p.kind == copy_kind::rows || p.kind == copy_kind::gather || p.kind == copy_kind::transpose) &&
            loops_per_copy(p, p.unit) > 0;
@@ -87,7 +87,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
     return d.type == device_type::cuda || d.type == device_type::cuda_managed;
 }
 
-/// Whether kernels of one GPU access both sides at full speed.
+/// Returns whether kernels of one GPU access both sides at full speed.
 [[nodiscard]] constexpr bool is_one_device(copy_facts const& f) noexcept {
     return is_device(f.to) && is_device(f.from) &&
            (f.to.type != device_type::cuda || f.from.type != device_type::cuda || f.to.id == f.from.id);

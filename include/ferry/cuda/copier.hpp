@@ -28,10 +28,10 @@ using pack_function = void (*)(copy_plan const&, void* dst, void const* src, str
 
 /// Resources of a copier. The order of the members is stable, so that designated initialisers remain valid.
 struct copier_options {
-    int lanes = 0;                                    ///< host threads; 0 or less: one for each processor, at most 12
+    int lanes = 0;                                    ///< host threads; 0 selects one for each processor, at most 12
     std::size_t most_pinned = std::size_t{64} << 20;  ///< maximum number of bytes of pinned memory for staging
     std::size_t most_kept = std::size_t{64} << 20;    ///< maximum number of bytes of pinned memory kept for reuse
-    pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
+    pack_function pack = nullptr;                     ///< kernels for strided copies; null for none
     /// Maximum size of a slab in bytes, at least 4 KiB. A slab is the part of a strided copy that the device packs or
     /// unpacks at once. It holds at least one row or element; a copy of sub-byte elements is always one slab. A copy
     /// uses up to two slabs of device memory. On each device, up to twice `slab_bytes` of this memory, or up to 32 MiB
@@ -68,7 +68,7 @@ class copier {
         return d.type == device_type::cpu || uses_cuda_streams(d.type);
     }
 
-    /// Allocates host, pinned, managed or device memory: host and pinned memory from the copier's pools.
+    /// Allocates host, pinned, managed or device memory. Host and pinned memory come from the copier's pools.
     ///
     /// \param d      device of the memory
     /// \param bytes  size

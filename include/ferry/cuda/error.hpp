@@ -9,7 +9,8 @@
 namespace FERRY_NAMESPACE::cuda {
 namespace detail {
 
-/// Whether the error is sticky: the context is corrupt or destroyed, and every later CUDA call in the process fails.
+/// Returns whether the error is sticky: the context is corrupt or destroyed, and every later CUDA call in the process
+/// fails.
 [[nodiscard]] constexpr bool is_sticky(cudaError_t e) noexcept {
     switch (e) {
         case cudaErrorIllegalAddress:

@@ -10,7 +10,7 @@ namespace FERRY_NAMESPACE::cuda {
 
 namespace detail {
 
-/// Whether all recorded work has completed. Does not block.
+/// Returns whether all recorded work has completed. Does not block.
 [[nodiscard]] inline bool is_done(cudaEvent_t e) {
     relaxed_capture_mode const relaxed;
     cudaError_t const now = cudaEventQuery(e);

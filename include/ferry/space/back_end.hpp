@@ -135,8 +135,8 @@ struct locates {
 template <class B>
 inline constexpr bool has_space = !std::is_void_v<operations_found<locates, B>>;
 
-/// Base class of back ends that change some operations of another back end. Forwards the operations that each back end
-/// has. Others are found by `underneath`. Stores a pointer to the other back end; as thread-safe as that back end.
+/// Base class of back ends that change some operations of another back end. Forwards the operations of `back_end`;
+/// other operations are found through `underneath`. Stores a pointer to the other back end; as thread-safe as it.
 template <back_end BackEnd>
 class changed_back_end {
    public:

@@ -18,7 +18,7 @@ struct back_end_operations {
     void (*locate)(void*, tensor_view const&, std::optional<device>&, bool&);
 };
 
-/// Moves an object, or that of a result, into an owner.
+/// Moves an object, or the value of a result, into an owner.
 template <class Call>
 [[nodiscard]] result<any_owner> own_result(Call call) {
     auto got = call();
@@ -30,7 +30,7 @@ template <class Call>
     static_cast<void>(report_out_of_memory(failed));
     return failed.outcome.error();
 }
-/// Calls an operation, and returns its error, if it returns one.
+/// Calls an operation, and returns the error that it returns, if any.
 template <class Call>
 [[nodiscard]] result<> outcome_of(Call call) {
     record to{"", {}};
@@ -38,7 +38,7 @@ template <class Call>
     return to.outcome;
 }
 
-/// The object of type B that a reference has.
+/// Returns the object of type B to which a reference points.
 template <class B>
 [[nodiscard]] B& at(void* object) noexcept {
     return *static_cast<B*>(object);
@@ -109,12 +109,12 @@ class back_end_calls {
 
 }  // namespace detail
 
-/// A reference to a back end of any type, through which code that is compiled once calls it (D24). Two pointers; pass
-/// it by value. Any back end converts to it, also a temporary one for the duration of a call. Itself a back end, as
-/// thread-safe as the one it references, which must outlive it.
+/// A reference to a back end of any type, through which code that is compiled once calls it (D24). Consists of two
+/// pointers; pass it by value. Any back end converts to it, including a temporary one for the duration of a call. It is
+/// a back end itself, as thread-safe as the one it references, which must outlive it.
 ///
-/// Has the operations of `back_end` and `mark`, and returns the error that the back end returns; throws one that it
-/// throws. Without `mark` of the back end, nothing waits for queued work.
+/// Has the operations of `back_end` and `mark`. They return or throw the error that the back end returns or throws. If
+/// the back end has no `mark`, nothing waits for queued work.
 class back_end_ref : public detail::back_end_calls {
    public:
     /// References `host_only`.

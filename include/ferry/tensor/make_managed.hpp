@@ -129,8 +129,8 @@ template <detail::movable_owner Owner>
     });
 }
 
-/// Overload for typed views of host memory, such as the result of `slice`. A typed view does not store its device: the
-/// device of the tensor is the CPU, and no work may be pending on the memory.
+/// Overload for typed views of host memory, such as the result of `slice`. The device of the tensor is the CPU, because
+/// a typed view does not store its device, and no work may be pending on the memory.
 ///
 /// \param owner        owner, whose elements keep their address when the owner is moved
 /// \param view         typed view of the elements; the tensor is read-only if T is const (R11)

@@ -40,14 +40,14 @@ struct standard;
 
 namespace detail {
 
-/// A family for host memory. Does not check for the constructors of its mdspans, which `to_mdspan` calls.
+/// A family of mdspans for host memory. Does not check for the constructors that `to_mdspan` calls.
 template <class Family>
 concept host_mdspan_family = requires {
     typename Family::template contiguous<float, 2>;
     typename Family::template strided<float, 2>;
 };
 
-/// A family for device memory, whose accessor prevents host access. The family need not have mdspans for the host.
+/// A family of mdspans for device memory, whose accessor prevents host access. It need not have mdspans for the host.
 template <class Family>
 concept device_mdspan_family = requires {
     typename Family::template device_contiguous<float, 2>;

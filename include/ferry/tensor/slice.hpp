@@ -81,7 +81,7 @@ struct dimension {
     if (s.first < 0 || s.first > last || last > d.extent || s.stride == 0)
         return report_range(s, i, d.extent, r);
     if (s.first == last) {
-        d = {0, d.stride, 0};  // offset 0: there is no first element
+        d = {0, d.stride, 0};  // offset 0, because there is no first element
         return true;
     }
     auto const step = static_cast<std::uint64_t>(s.stride);

@@ -43,7 +43,7 @@ inline void require_no_capture(cudaStream_t s, char const* api) {
                             message{"the stream is being captured: call this before or after the capture"});
 }
 
-/// Whether work may be queued on a stream without entering a graph; false also when the query fails.
+/// Returns whether no graph would capture work that is queued on a stream; false also when the query fails.
 [[nodiscard]] inline bool is_free_of_captures(cudaStream_t s) noexcept {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     if (cudaStreamIsCapturing(s, &status) == cudaSuccess) return status == cudaStreamCaptureStatusNone;

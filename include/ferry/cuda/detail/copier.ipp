@@ -86,7 +86,7 @@ class copier_engine {
     /// One copy and its stream.
     struct task {
         stream_token on;
-        bool is_queued;  ///< queued on the caller's stream; otherwise the call waits for a stream of the copier
+        bool is_queued;  ///< whether it is on the caller's stream; otherwise the call waits for a stream of the copier
         device to, from;
         cudaStream_t stream = nullptr;
         std::int32_t device_id = 0;  ///< device of the stream

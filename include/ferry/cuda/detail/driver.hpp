@@ -128,8 +128,8 @@ void check_driver(CUresult r, char const* call, Again&& again,
     check(no_context ? std::forward<Again>(again)() : static_cast<cudaError_t>(r), call, where);
 }
 
-/// Whether device memory was allocated in a context other than the primary context of its device. Memory of pools
-/// belongs to no context.
+/// Returns whether device memory was allocated in a context other than the primary context of its device. Memory of
+/// pools belongs to no context.
 [[nodiscard]] FERRY_HIDDEN inline bool is_of_foreign_context(void const* p, int device_id) {
     auto const& api = driver();
     CUcontext owner = nullptr, primary = nullptr;

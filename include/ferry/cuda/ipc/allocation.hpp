@@ -15,9 +15,9 @@ namespace FERRY_NAMESPACE::cuda {
 struct allocation {
     std::byte* base = nullptr;  ///< first byte
     std::size_t bytes = 0;
-    /// Buffer ID of the driver, unique in the process even if an address is allocated again; 0: unknown.
+    /// Buffer ID of the driver, unique in the process even if an address is allocated again; 0 if unknown.
     std::uint64_t id = 0;
-    std::int32_t device_id = 0;      ///< ordinal; -1: unknown
+    std::int32_t device_id = 0;      ///< ordinal; -1 if unknown
     bool has_legacy_handle = false;  ///< allocated by cudaMalloc, so that cudaIpcGetMemHandle accepts it
     bool is_managed = false;
     bool is_of_pool = false;  ///< allocated from a memory pool; can be exported only together with the pool

@@ -1,4 +1,4 @@
-// ferry: owners of objects whose type is not known: memory of a back end, and what waits for its work.
+// ferry: owners of objects of any type, such as the memory of a back end, or a mark that waits for its work.
 #pragma once
 
 #include <ferry/config.hpp>

@@ -53,8 +53,8 @@ template <class BackEnd>
 [[nodiscard]] bool wait_for(BackEnd& b, stream_token on, reporter r) {
     return !on.names_stream() || perform(r, [&] { return b.wait(on); });
 }
-/// Waits as above after an error, so that no queued work uses memory that the caller releases. The error of the wait is
-/// not reported, because the first error is.
+/// Waits for `on` after an error, so that no queued work uses memory that the caller releases. Only the first error is
+/// reported, not an error of the wait.
 template <class BackEnd>
 void wait_after_error(BackEnd& b, stream_token on) noexcept {
     ignore_exceptions([&] {

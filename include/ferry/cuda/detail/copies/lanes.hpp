@@ -47,7 +47,7 @@ class shared_copies {
         ready_.store(offered_ * pieces_, std::memory_order_release);
         ready_.notify_all();
     }
-    /// Whether copy `k`, one of the last `slots` that were offered, is complete.
+    /// Returns whether copy `k`, one of the last `slots` that were offered, is complete.
     [[nodiscard]] bool is_copied(std::uint32_t k) const noexcept {
         return k < offered_ && copies_[k % slots_].left.load(std::memory_order_acquire) == 0;
     }
@@ -107,7 +107,7 @@ class shared_copies {
     std::uint32_t slots_, pieces_;
     std::size_t piece_;
     bool non_temporal_;
-    std::uint32_t offered_ = 0;  // of the thread that offers
+    std::uint32_t offered_ = 0;  // number of offered copies; used by the thread that offers them
     copy copies_[most_slots];
     alignas(64) std::atomic<std::uint32_t> next_{0};   // pieces taken
     alignas(64) std::atomic<std::uint32_t> ready_{0};  // pieces that may be taken

@@ -45,10 +45,10 @@ class staged {
         idle_events::all().put(events_);
     }
 
-    /// Whether there is pinned memory for the transfer.
+    /// Returns whether there is pinned memory for the transfer.
     [[nodiscard]] bool is_ready() const noexcept { return pinned_ != nullptr; }
 
-    /// Transfers a block. To a device, its copies have been queued when the call returns.
+    /// Transfers a block. In a transfer to a device, all copies have been queued when the call returns.
     void send(std::byte* dst, std::byte const* src, std::size_t n) {
         for (std::size_t at = 0; at < n; at += chunk_) {
             while (first_ - done_ == slots_) step();
@@ -84,8 +84,8 @@ class staged {
         check(now, "cudaEventQuery");
         return true;
     }
-    /// Passes chunks on: to the host, those that have arrived to the lanes; to a device, those that the lanes have
-    /// copied to the stream.
+    /// Passes chunks on. In a transfer to the host, chunks that have arrived are passed to the lanes; in a transfer to
+    /// a device, chunks that the lanes have copied are queued on the stream.
     void advance() {
         if (to_host_) {
             for (; second_ != first_ && has_arrived(second_); ++second_)

@@ -13,8 +13,8 @@ namespace FERRY_NAMESPACE::cuda::detail {
 /// Returns the number of bits or bytes that one unit of a plan writes; it reads `unit` bits or bytes.
 [[nodiscard]] constexpr std::int64_t written(copy_plan const& p) noexcept { return p.unit + p.zero_bits; }
 
-/// Whether one side of a plan has no stride of 0, and the total size of its units equals the size of the range that
-/// they span. A destination is then dense; for a source, use `is_dense_source`.
+/// Returns whether one side of a plan has no stride of 0, and the total size of its units equals the size of the range
+/// that they span. A destination is then dense; for a source, use `is_dense_source`.
 [[nodiscard]] constexpr bool is_dense(copy_plan const& p, std::int64_t offset, std::int64_t const* strides,
                                       std::int64_t unit) noexcept {
     if (p.kind == copy_kind::empty) return false;
@@ -30,8 +30,8 @@ namespace FERRY_NAMESPACE::cuda::detail {
     return covered == high - low;
 }
 
-/// Whether a source covers every byte between its first and its last one exactly once: each stride, in ascending order,
-/// must equal the size of the range that the loops with smaller strides cover.
+/// Returns whether a source covers every byte between its first and its last one exactly once: each stride, in
+/// ascending order, must equal the size of the range that the loops with smaller strides cover.
 [[nodiscard]] constexpr bool is_dense_source(copy_plan const& p) noexcept {
     if (!is_dense(p, p.src_offset, p.src_strides, p.unit)) return false;
     std::int64_t step = p.unit;
@@ -110,7 +110,7 @@ class slabs {
     int by_stride_[copy_plan::max_rank] = {};  // the loops by stride, largest first
     int level_ = 0;                        // position of the divided loop in by_stride_
     std::int64_t outer_ = 1, pieces_ = 1;  // indices of the loops before the divided one; parts of that loop
-    std::int64_t step_ = 0;                // indices in a part; 0: one slab
+    std::int64_t step_ = 0;                // indices in a part; 0 for a single slab
 };
 
 /// Returns the plan with the lowest byte of its destination, or source, at offset 0.

@@ -38,8 +38,8 @@ struct extent_of_bytes {
     return {low, high - low};
 }
 
-/// Whether queueing the copies of a plan is faster than copying through the host, assuming that a call takes as long as
-/// copying 16 KiB of pageable memory.
+/// Returns whether queueing the copies of a plan is faster than copying through the host, assuming that a call takes as
+/// long as copying 16 KiB of pageable memory.
 [[nodiscard]] constexpr bool is_worth_queueing(copy_plan const& p) noexcept {
     if (p.counts_bits()) return false;
     auto const calls = count_copies(p, p.unit);

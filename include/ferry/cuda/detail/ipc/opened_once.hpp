@@ -38,7 +38,7 @@ class opened_once {
         return *one;
     }
 
-    /// A use of an opened object. Move-only.
+    /// Keeps an object open for one of its users. Move-only.
     class use {
        public:
         use(use&& other) noexcept : state_{std::move(other.state_)}, at_{other.at_} {}
