@@ -83,8 +83,8 @@ def table(measured):
     """The tables, as Markdown."""
     about = (
         f"Measured on {measured['date']} by `{measured['command']}` ({measured['machine']}; load average {measured['load']:.0f}). A ratio is the number of "
-        "instructions, the time or the size by hand, divided by that on ferry: above 1, ferry is better. Each time is the minimum of several rounds by turns; "
-        "other programs disturb it. Instructions are counted by callgrind, without those of the loop, and are exact."
+        "instructions, the time or the size by hand, divided by that on ferry; if it is above 1, ferry is better. Each time is the minimum of several "
+        "alternating rounds, and varies with other programs. Instructions are counted by callgrind, without those of the loop, and are exact."
     )
     lines = textwrap.wrap(about, 150, break_long_words=False, break_on_hyphens=False)
     lines += ["", "| nanobind | instructions: by hand | on ferry | ratio | ns: by hand | on ferry |", "|---|---|---|---|---|---|"]

@@ -114,7 +114,7 @@ def page(measured):
     ]
     if by["matrix"]:
         part += [
-            "The next table shows copies from the device to pinned memory, to pageable memory that has been touched or is newly allocated (fresh), and to managed\n"
+            "The next table shows copies from the device to pinned memory, to pageable memory that was written before (touched) or is new (fresh), and to managed\n"
             "memory. The ratio to a plain CUDA copy of the same size is in parentheses. The plain copy is cudaMemcpy2D in the rows *pieces*, and a copy of one\n"
             "contiguous block in the other rows. The pieces are 4 KiB long with gaps of 4 KiB; in the column 4 KiB, both are 256 bytes. A plain copy to fresh\n"
             "memory includes the allocation.\n",
