@@ -129,6 +129,14 @@ class schema_request {
     return requested != Py_None ? requested : nullptr;
 }
 
+/// Exports a column or chunks by to_arrow.
+template <arrow_struct T, class Source>
+[[nodiscard]] reference capsule_of(Source const& source) {
+    T made{};
+    to_arrow(source, &made);
+    return make_arrow_capsule(made);
+}
+
 }  // namespace detail
 
 /// Returns the type of a column as a new "arrow_schema" capsule. Requires the GIL.
@@ -140,7 +148,7 @@ class schema_request {
 [[nodiscard]] inline PyObject* arrow_schema_capsule(column_view c) {
     ArrowSchema schema{};
     to_arrow_schema(c, &schema);
-    return detail::make_arrow_capsule(detail::owned_struct{schema}).release();
+    return detail::make_arrow_capsule(schema).release();
 }
 
 /// Returns a new pair of capsules, "arrow_schema" and "arrow_array", which share the memory of a column in host memory
@@ -152,9 +160,7 @@ class schema_request {
 /// \throws error           errc::not_accessible: the host cannot read the memory
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_array_capsules(column const& c) {
-    ArrowArray array{};
-    to_arrow(c, &array);
-    reference second = detail::make_arrow_capsule(detail::owned_struct{array});
+    auto second = detail::capsule_of<ArrowArray>(c);
     return detail::pair_of(reference{arrow_schema_capsule(c.view())}, std::move(second));
 }
 
@@ -166,9 +172,7 @@ class schema_request {
 /// \throws error_is_set    the capsules cannot be created
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_device_array_capsules(column const& c) {
-    ArrowDeviceArray array{};
-    to_arrow(c, &array);
-    reference second = detail::make_arrow_capsule(detail::owned_struct{array});
+    auto second = detail::capsule_of<ArrowDeviceArray>(c);
     return detail::pair_of(reference{arrow_schema_capsule(c.view())}, std::move(second));
 }
 
@@ -179,7 +183,7 @@ class schema_request {
 /// \throws error_is_set    the capsule cannot be created
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_stream_capsule(ArrowArrayStream& stream) {
-    return detail::make_arrow_capsule(detail::owned_struct{stream}).release();
+    return detail::make_arrow_capsule(stream).release();
 }
 
 /// Returns a new "arrow_array_stream" capsule of chunks in host memory, whose memory it shares. Requires the GIL.
@@ -190,9 +194,7 @@ class schema_request {
 /// \throws error           errc::not_accessible: the host cannot read a chunk
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_stream_capsule(chunked const& c) {
-    ArrowArrayStream stream{};
-    to_arrow(c, &stream);
-    return arrow_stream_capsule(stream);
+    return detail::capsule_of<ArrowArrayStream>(c).release();
 }
 
 /// Returns a new "arrow_device_array_stream" capsule of chunks on devices of one type, whose memory it shares. The data
@@ -204,9 +206,7 @@ class schema_request {
 /// \throws error           errc::device: chunks on different types of devices
 /// \throws std::bad_alloc  when an allocation fails
 [[nodiscard]] inline PyObject* arrow_device_stream_capsule(chunked const& c) {
-    ArrowDeviceArrayStream stream{};
-    to_arrow(c, &stream);
-    return detail::make_arrow_capsule(detail::owned_struct{stream}).release();
+    return detail::capsule_of<ArrowDeviceArrayStream>(c).release();
 }
 
 }  // namespace FERRY_NAMESPACE::python

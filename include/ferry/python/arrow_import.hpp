@@ -65,12 +65,12 @@ class borrowed_struct {
     borrowed_struct(reference const& capsule, T* source) noexcept : capsule_{capsule.get()}, source_{source} {
         critical_section const alone{capsule_};
         value_ = *source;
-        base_of(*source).release = nullptr;
+        ferry::detail::releasable(*source).release = nullptr;
     }
     borrowed_struct(borrowed_struct const&) = delete;
     borrowed_struct& operator=(borrowed_struct const&) = delete;
     ~borrowed_struct() {
-        if (base_of(value_).release == nullptr) return;
+        if (ferry::detail::releasable(value_).release == nullptr) return;
         critical_section const alone{capsule_};
         *source_ = value_;
     }
@@ -152,48 +152,47 @@ template <class Stream, class Read>
     }
 }
 
-/// Clears the error of a method for host memory if it is a NotImplementedError or BufferError, which pyarrow and ferry
-/// raise for device memory, and the object has the method for devices.
-/// \throws error_is_set  otherwise; the error is unchanged, or that of the look-up
-inline void clear_error_if_other(PyObject* x, char const* device_method) {
-    if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0)
-        throw error_is_set{};
-    removed_error refusal;
-    if (find_method(x, device_method)) return;
-    refusal.restore();
-    throw error_is_set{};
-}
-
-/// Imports the array of an object; returns nothing if it has no method for arrays.
-[[nodiscard]] inline std::optional<column> find_column(PyObject* x, arrow_events_ref const* events) {
-    constexpr auto device_method = "__arrow_c_device_array__";
-    if (reference const method = find_method(x, "__arrow_c_array__")) {
-        try {
-            return import_array(method);
-        } catch (error_is_set const&) {
-            clear_error_if_other(x, device_method);
-        }
-    }
-    if (reference const method = find_method(x, device_method)) return import_device_array(method, events);
-    return std::nullopt;
-}
-
-/// Imports the chunks of an object; returns nothing if it has no method for streams.
-[[nodiscard]] inline std::optional<chunked> find_chunks(PyObject* x, arrow_events_ref const* events) {
-    constexpr auto host_method = "__arrow_c_stream__", device_method = "__arrow_c_device_stream__";
+/// Imports an object by a method for host memory, or by one for devices; returns nothing if it has neither. If the
+/// former raises a NotImplementedError or BufferError, as pyarrow and ferry do for device memory, the latter is called.
+template <class Host, class Device>
+[[nodiscard]] auto import_by(PyObject* x, char const* host_method, Host from_host, char const* device_method,
+                             Device from_device) -> std::optional<decltype(from_host(reference{}))> {
+    std::optional<removed_error> refusal;
     if (reference const method = find_method(x, host_method)) {
         try {
-            return import_stream<ArrowArrayStream>(method, host_method,
-                                                   [](ArrowArrayStream* s) { return from_arrow(s); });
+            return from_host(method);
         } catch (error_is_set const&) {
-            clear_error_if_other(x, device_method);
+            if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0 &&
+                PyErr_ExceptionMatches(PyExc_BufferError) == 0)
+                throw;
+            refusal.emplace();
         }
     }
-    if (reference const method = find_method(x, device_method))
-        return import_stream<ArrowDeviceArrayStream>(method, device_method, [&](ArrowDeviceArrayStream* s) {
-            return events != nullptr ? from_arrow(s, *events) : from_arrow(s);
+    if (reference const method = find_method(x, device_method)) {
+        refusal.reset();
+        return from_device(method);
+    }
+    if (!refusal) return std::nullopt;
+    refusal->restore();
+    throw error_is_set{};
+}
+[[nodiscard]] inline std::optional<column> find_column(PyObject* x, arrow_events_ref const* events) {
+    return import_by(x, "__arrow_c_array__", import_array, "__arrow_c_device_array__",
+                     [&](reference const& method) { return import_device_array(method, events); });
+}
+[[nodiscard]] inline std::optional<chunked> find_chunks(PyObject* x, arrow_events_ref const* events) {
+    constexpr auto host_method = "__arrow_c_stream__", device_method = "__arrow_c_device_stream__";
+    return import_by(
+        x, host_method,
+        [](reference const& method) {
+            return import_stream<ArrowArrayStream>(method, host_method, [](auto* s) { return from_arrow(s); });
+        },
+        device_method,
+        [&](reference const& method) {
+            return import_stream<ArrowDeviceArrayStream>(method, device_method, [&](auto* s) {
+                return events != nullptr ? from_arrow(s, *events) : from_arrow(s);
+            });
         });
-    return std::nullopt;
 }
 
 [[noreturn]] inline void raise_no_protocol(PyObject* x) {

@@ -20,6 +20,8 @@ struct owned {
     Struct raw{};
 
     owned() = default;
+    /// Moves the struct out of `from`.
+    explicit owned(Struct& from) noexcept : raw{std::exchange(from, Struct{})} {}
     owned(owned&& other) noexcept : raw{std::exchange(other.raw, Struct{})} {}
     owned& operator=(owned&& other) noexcept {
         std::swap(raw, other.raw);

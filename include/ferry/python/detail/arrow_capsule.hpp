@@ -6,8 +6,10 @@
 #include <ferry/python/object.hpp>
 
 #include <ferry/abi/arrow.hpp>
+#include <ferry/arrow/detail/owned.hpp>
 
 #include <concepts>
+#include <memory>
 #include <utility>
 
 namespace FERRY_NAMESPACE::python::detail {
@@ -30,51 +32,22 @@ inline constexpr char const* arrow_capsule_name<ArrowArrayStream> = "arrow_array
 template <>
 inline constexpr char const* arrow_capsule_name<ArrowDeviceArrayStream> = "arrow_device_array_stream";
 
-/// Returns the struct that contains the release callback, which is NULL if the struct was moved or released.
-template <arrow_struct T>
-[[nodiscard]] auto& base_of(T& s) noexcept {
-    if constexpr (std::same_as<T, ArrowDeviceArray>) return s.array;
-    else return s;
-}
-
-/// Owns an Arrow struct and releases it, unless a consumer has moved it out: a move is a bitwise copy that sets
-/// `release` of the source to NULL.
-template <arrow_struct T>
-class owned_struct {
-   public:
-    owned_struct() = default;
-    /// Moves the struct from `from`.
-    explicit owned_struct(T& from) noexcept : value_{from} { base_of(from).release = nullptr; }
-    owned_struct(owned_struct&& other) noexcept : owned_struct{other.value_} {}
-    owned_struct& operator=(owned_struct&&) = delete;
-    ~owned_struct() {
-        auto& base = base_of(value_);
-        if (base.release != nullptr) base.release(&base);
-    }
-
-    [[nodiscard]] T* get() noexcept { return &value_; }
-
-   private:
-    T value_{};
-};
-
 /// Releases the struct of a capsule, unless a consumer has moved it out. The current Python error is preserved.
 template <arrow_struct T>
 void destroy_arrow_capsule(PyObject* capsule) noexcept {
     kept_error const kept;
-    delete static_cast<owned_struct<T>*>(PyCapsule_GetContext(capsule));
+    delete static_cast<ferry::detail::owned<T>*>(PyCapsule_GetContext(capsule));
 }
 
-/// Returns a new capsule that owns the struct. On failure the struct is released.
+/// Returns a new capsule that owns the struct, which is moved from. On failure the struct is released.
 template <arrow_struct T>
-[[nodiscard]] reference make_arrow_capsule(owned_struct<T> from) {
+[[nodiscard]] reference make_arrow_capsule(T& from) {
+    ferry::detail::owned<T> moved{from};
     require_main_interpreter();
-    auto* const owned = new owned_struct<T>{std::move(from)};
-    reference capsule{PyCapsule_New(owned->get(), arrow_capsule_name<T>, nullptr)};
-    if (!capsule || PyCapsule_SetContext(capsule.get(), owned) != 0) {
-        delete owned;
-        throw error_is_set{};
-    }
+    auto kept = std::make_unique<ferry::detail::owned<T>>(std::move(moved));
+    reference capsule{PyCapsule_New(&kept->raw, arrow_capsule_name<T>, nullptr)};
+    if (!capsule || PyCapsule_SetContext(capsule.get(), kept.get()) != 0) throw error_is_set{};
+    kept.release();
     PyCapsule_SetDestructor(capsule.get(), &destroy_arrow_capsule<T>);
     return capsule;
 }
