@@ -1,5 +1,6 @@
 // Arrow's C device interface with CUDA events: gates hold the producer's stream closed during exports and imports.
 #include <ferry/arrow.hpp>
+#include <ferry/column.hpp>
 #include <ferry/cuda/arrow.hpp>
 #include <gpu/world.hpp>
 
@@ -79,6 +80,42 @@ TEST_CASE("cuda arrow: a null sync_event needs no wait") {
     producer.closed.open();
     theirs.finish();
     CHECK(is_iota(read(data(c), many)));
+}
+
+TEST_CASE(
+    "cuda arrow: the chunks of a device stream, and a tensor of lists in one, wait for the stream that writes them") {
+    test_stream const theirs, ours;
+    std::int64_t const shape[] = {many / 10, 10};
+    auto const numbers = make_poisoned(gpu, {many}, theirs.token());
+    auto const result = make_poisoned(gpu, {many});
+    load_kernels();
+    gate closed{theirs.get()};
+    iota(numbers.first(), many, theirs.get());
+    ferry::tensor_view const rows{static_cast<void*>(numbers.first()), ferry::dtype_of<float>, shape, {}, gpu};
+    auto const lists = ferry::from_tensors(ferry::make_managed(std::shared_ptr{numbers.memory}, rows), {}, cuda::system,
+                                           theirs.token());
+    CHECK(lists.format() == "+w:10");
+    ArrowDeviceArrayStream stream{};
+    ferry::to_arrow(ferry::chunked{{lists.slice(0, 30), lists.slice(30, 70)}, lists}, &stream, cuda::arrow,
+                    theirs.token());
+    CHECK(stream.device_type == ARROW_DEVICE_CUDA);
+    auto const all = ferry::from_arrow(&stream, cuda::arrow, ours.token());
+    std::int64_t begin = 0;
+    for (auto const& chunk : all.chunks()) {
+        auto const t = ferry::to_tensor(chunk, cuda::system, ours.token());
+        CHECK(t.view().extent(0) == chunk.length());
+        CHECK(t.view().extent(1) == 10);
+        CHECK(t.view().data() == numbers.first() + begin);
+        add(result.first() + begin, numbers.first() + begin, 0, static_cast<std::size_t>(t.view().size()), ours.get());
+        begin += t.view().size();
+    }
+    CHECK_GATED(!closed.is_open());
+    closed.open();
+    ours.finish();
+    CHECK_GATED(!closed.was_forced());
+    CHECK(begin == many);
+    CHECK(is_iota(read(result.first(), many)));
+    CHECK(left_no_error());
 }
 
 TEST_CASE("cuda arrow: captured streams are refused before ownership is taken, and their capture stays valid") {
