@@ -36,26 +36,28 @@ template <class T>
 consteval bool is_consumer() {
     if constexpr (consumer<T> || declares_adopt<T>) return is_sound<T>();
     else
-        static_assert(
-            consumer<T>,
-            "ferry: this type cannot import a tensor: add static T adopt(ferry::managed_tensor) to "
-            "ferry::array_traits<T>");
+        static_assert(consumer<T>,
+                      "ferry: this type cannot import a tensor: add static T adopt(ferry::managed_tensor) to "
+                      "ferry::array_traits<T>");
     return false;
 }
 
-/// Fails with errc::dtype for short vectors, unless the consumer supports them (R21).
+/// The elements that a consumer accepts; see `accepts_vectors` and `accepts_padded`.
+struct accepted_elements {
+    bool vectors, padded;
+};
 template <class Consumer>
-[[nodiscard]] bool check_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] reporter r) {
-    if constexpr (!accepts_vectors<Consumer>) {
-        if (v.dtype().lanes != 1)
-            return report(
-                r, errc::dtype,
-                message{"dtype "}
-                    << v.dtype() << " has " << unsigned{v.dtype().lanes}
-                    << " lanes, expected 1, because this array type has no vector elements (R21): view the data as "
-                       "uint8 in the producer");
-    }
-    return true;
+inline constexpr accepted_elements accepted_by{accepts_vectors<Consumer>, accepts_padded<Consumer>};
+
+[[nodiscard]] FERRY_COLD inline bool report_lanes(data_type type, reporter r) {
+    return report(r, errc::dtype,
+                  message{"dtype "} << type << " has " << unsigned{type.lanes}
+                                    << " lanes, expected 1, because this array type has no vector elements (R21): view "
+                                       "the data as uint8 in the producer");
+}
+/// Fails with errc::dtype for short vectors, unless the consumer supports them (R21).
+[[nodiscard]] inline bool check_lanes(tensor_view const& v, accepted_elements accepted, reporter r) {
+    return accepted.vectors || v.dtype().lanes == 1 || report_lanes(v.dtype(), r);
 }
 
 /// Passes a tensor to its consumer. If `adopt` has a second parameter, also passes `ready`, the stream on which the
@@ -63,8 +65,7 @@ template <class Consumer>
 template <consumer Consumer>
 [[nodiscard]] auto adopt(managed_tensor&& tensor, [[maybe_unused]] stream_token ready) {
     if constexpr (std::same_as<Consumer, managed_tensor>) return std::move(tensor);
-    else if constexpr (adopts_with_stream<Consumer>)
-        return array_traits<Consumer>::adopt(std::move(tensor), ready);
+    else if constexpr (adopts_with_stream<Consumer>) return array_traits<Consumer>::adopt(std::move(tensor), ready);
     else return array_traits<Consumer>::adopt(std::move(tensor));
 }
 

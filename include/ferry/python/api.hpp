@@ -41,6 +41,16 @@
 #include <see_the_error_above>
 #endif
 
+// As FERRY_INLINE, for the engines of this folder. With FERRY_SEPARATE_COMPILATION, one translation unit of each
+// extension module includes <ferry/python/src.hpp>, because modules do not share what they cache.
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#define FERRY_PYTHON_INLINE inline
+#elif FERRY_HAS_GNU && !defined(_WIN32)
+#define FERRY_PYTHON_INLINE __attribute__((visibility("hidden")))
+#else
+#define FERRY_PYTHON_INLINE
+#endif
+
 namespace FERRY_NAMESPACE::python {
 
 /// Returns whether the interpreter is not initialised or is being finalised. In both cases, Python objects must not be

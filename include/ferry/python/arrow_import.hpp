@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/python/detail/arrow_capsule.hpp>
+#include <ferry/python/detail/published.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/gil.hpp>
 #include <ferry/python/import.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/python/error.hpp>
+#include <ferry/python/export.hpp>
 #include <ferry/python/import.hpp>
 #include <ferry/python/unwrap.hpp>
 
@@ -28,50 +29,25 @@ struct FERRY_HIDDEN exchange_table {
     /// are not read. Calls no Python function, and does not require the GIL (R72).
     static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                         void (*set_error)(void*, char const*, char const*)) noexcept {
-        constexpr auto api = "managed_tensor_allocator";
         try {
-            auto const where = in_python;
-            if (prototype == nullptr || out == nullptr)
-                ferry::detail::fail(errc::null_struct, api, message{"the prototype or the output is NULL: pass both"},
-                                    where);
-            DLTensor described = *prototype;
-            int probe = 0;
-            described.data = &probe;  // the pointer of the prototype is not read
-            described.strides = nullptr;
-            described.byte_offset = 0;
-            ferry::validate(described, flags::none, api, where);
-            tensor_view const v{described, flags::none};
+            auto const v = read_prototype(prototype, out);
             BackEnd b{};
             if constexpr (allocates<T>) {
-                static_cast<void>(ferry::detail::check_lanes<T>(v, {api, where}));
+                ferry::detail::reporter const r{allocator_name, in_python};
+                static_cast<void>(ferry::detail::check_lanes(v, ferry::detail::accepted_by<T>, r));
                 auto fresh = ferry::detail::allocate_array<T>(v.dtype(), v.shape(), v.device(), {});
-                static_cast<void>(ferry::detail::check_result(fresh, {api, where}));
+                static_cast<void>(ferry::detail::check_result(fresh, r));
                 *out = ferry::detail::make_raw<DLManagedTensorVersioned>(std::move(ferry::detail::unwrapped(fresh)),
                                                                          ferry::detail::describe, v.device(),
-                                                                         flags::none, version::current, {api, where});
+                                                                         flags::none, version::current, r);
             } else {
-                static_cast<void>(ferry::detail::check_support(b, v.device(), {api, where}));
-                auto fresh = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), stream_token{});
-                static_cast<void>(ferry::detail::check_memory(fresh, {api, where}));
-                *out = ferry::detail::make_raw<DLManagedTensorVersioned>(std::move(ferry::detail::unwrapped(fresh)),
-                                                                         ferry::detail::describe_memory{v}, v.device(),
-                                                                         flags::none, version::current, {api, where});
+                *out = exports_by<BackEnd>::allocate(compiled_back_end(b), v, {allocator_name, in_python});
             }
             return 0;
-        } catch (std::bad_alloc const&) {
-            set_error(context, "MemoryError", "managed_tensor_allocator: out of memory");
-        } catch (error const& e) {
-            set_error(context, e.code() == errc::out_of_memory ? "MemoryError" : "BufferError", python_text{e}.c_str());
-        } catch (std::logic_error const& e) {
-            set_error(context, "ValueError", e.what());
-        } catch (std::runtime_error const& e) {
-            set_error(context, "BufferError", e.what());  // as in translate_exception
-        } catch (std::exception const& e) {
-            set_error(context, "RuntimeError", e.what());
         } catch (...) {
-            set_error(context, "RuntimeError", "managed_tensor_allocator: an exception of unknown type");
+            pass_error(context, set_error);
+            return -1;
         }
-        return -1;
     }
 
     /// Exports an owning tensor that shares the memory, without synchronisation (R73).
@@ -100,21 +76,25 @@ struct FERRY_HIDDEN exchange_table {
     /// array type supports them (R13). The tensor is ready on the current stream of this thread (R76).
     static int to_object(DLManagedTensorVersioned* tensor, void** out) noexcept {
         try {
-            auto const where = in_python;
-            managed_tensor got = ferry::from_dlpack(tensor);
+            imported got{ferry::from_dlpack(tensor)};
             require_main_interpreter();
-            auto const req = ferry::detail::with_stream<T>(request{}, got.device());
-            if constexpr (!accepts_padded<T>)  // R13
-                if (got.view().is_padded()) {
-                    BackEnd b{};
-                    gil_releasing_back_end releasing{b};
-                    auto const ready = ferry::detail::ready_after(req, got.device());
-                    got = ferry::detail::copy_if_needed<T>(std::move(got), req, ready, releasing,
-                                                           {"ferry::from_dlpack", where});
+            BackEnd b{};
+            if constexpr (!accepts_padded<T>)
+                if (got.tensor.view().is_padded()) {
+                    if constexpr (allocates<T>) {
+                        device const dev = got.tensor.device();
+                        auto const req = ferry::detail::with_stream<T>(request{}, dev);
+                        gil_releasing_back_end releasing{b};
+                        got.tensor = ferry::detail::copy_if_needed<T>(std::move(got.tensor), req,
+                                                                      ferry::detail::ready_after(req, dev), releasing,
+                                                                      {"ferry::from_dlpack", in_python});
+                    } else {
+                        imports_by<BackEnd>::pack(compiled_back_end(b), importer_for<T>(b), got);
+                    }
                 }
-            static_cast<void>(ferry::detail::check_lanes<T>(got.view(), {"ferry::from_dlpack", where}));
-            auto const ready = ferry::detail::ready_for(req, already_ready, got.device());
-            *out = wrap_array<Wrap, T>(ferry::detail::consume<T>(std::move(got), ready), wrap_context.get());
+            accept_struct(importer_for<T>(b), got);
+            *out =
+                wrap_array<Wrap, T>(ferry::detail::consume<T>(std::move(got.tensor), got.ready_on), wrap_context.get());
             return *out != nullptr ? 0 : -1;
         } catch (...) {
             translate_exception();
@@ -126,32 +106,14 @@ struct FERRY_HIDDEN exchange_table {
     /// those of the array. A DLTensor has no flags, so read-only and padded arrays are rejected (R75). Strides of 0 are
     /// exported unchanged: they tell the consumer that elements repeat (R29).
     static int borrow_object(void* object, DLTensor* out) noexcept {
-        constexpr auto api = "dltensor_from_py_object_no_sync";
         try {
             require_main_interpreter();
-            auto const where = in_python;
             array_in<T, Unwrap> held{static_cast<PyObject*>(object)};
             T& array = *held;
             tensor_view const& v = view_of(array);
-            static_cast<void>(ferry::detail::check_view(v, {api, where}));
-            if (v.is_read_only() || v.is_padded())
-                ferry::detail::fail(
-                    errc::read_only, api,
-                    message{"a borrowed DLTensor has no flags for read-only or padded elements: use __dlpack__"},
-                    where);
-            if (v.strides().is_implicit() && v.rank() != 0)
-                ferry::detail::fail(errc::strides, api,
-                                    message{"the array stores no strides that can be borrowed: use __dlpack__"}, where);
+            check_borrowable(v);
             order_current_stream(array, v.device());
-            bool const empty = v.is_empty();
-            *out = DLTensor{empty ? nullptr : ferry::detail::untyped_data(v),
-                            v.device().to_abi(),
-                            v.rank(),
-                            v.dtype().to_abi(),
-                            const_cast<std::int64_t*>(v.shape().data()),
-                            const_cast<std::int64_t*>(v.strides().data()),
-                            empty ? 0 : v.byte_offset()};
-            if (ignores_id(v.device().type)) out->device.device_id = 0;
+            *out = borrowed(v);
             return 0;
         } catch (...) {
             translate_exception();

@@ -32,62 +32,6 @@ struct converted_arguments {
     std::optional<long long> stream;
 };
 
-namespace detail {
-
-/// Sets the argument with a given name.
-/// \throws error_is_set  TypeError for an unknown name
-FERRY_NOINLINE inline void set_argument(export_arguments& given, PyObject* name, PyObject* value) {
-    auto const& known = names();
-    auto const set = [&](auto matches) {
-        PyObject** const slot = matches(known.max_version) ? &given.max_version
-                                : matches(known.dl_device) ? &given.dl_device
-                                : matches(known.copy)      ? &given.copy
-                                : matches(known.stream)    ? &given.stream
-                                                           : nullptr;
-        if (slot != nullptr) *slot = value;
-        return slot != nullptr;
-    };
-    if (set([&](PyObject* interned) { return name == interned; })) return;
-    if (set([&](PyObject* interned) { return is_named(name, interned); })) return;
-    PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'", name);
-    throw error_is_set{};
-}
-
-/// A reference to an argument; none to None, the usual argument.
-class held_argument {
-   public:
-    explicit held_argument(PyObject* object) noexcept : object_{object != Py_None ? object : nullptr} {
-        Py_XINCREF(object_);
-    }
-    held_argument(held_argument const&) = delete;
-    held_argument& operator=(held_argument const&) = delete;
-    ~held_argument() { Py_XDECREF(object_); }
-
-   private:
-    PyObject* object_;
-};
-
-/// Requires that a call has no positional arguments.
-inline void require_keywords(Py_ssize_t positional) {
-    if (positional != 0)
-        raise(PyExc_TypeError, "__dlpack__()",
-              " does not accept positional arguments: pass stream, max_version, dl_device and copy by name");
-}
-
-/// Converts the arguments of `__dlpack__`, of which at least one is present.
-FERRY_NOINLINE inline void convert_present(export_arguments const& given, converted_arguments& asked) {
-    asked.req.copy = copy_from(given.copy);
-    // Reading max_version may run Python code that removes the other objects from the dict that holds them.
-    held_argument const device_held{given.dl_device}, stream_held{given.stream};
-    asked.req.max_version = version_from(given.max_version);
-    if (given.dl_device != Py_None)
-        asked.req.device =
-            device_from_pair(given.dl_device, "dl_device", " must be None or a pair of integers (type, id)");
-    asked.stream = stream_number(given.stream);
-}
-
-}  // namespace detail
-
 /// Parses the arguments of `__dlpack__` in a method with the flags `METH_FASTCALL | METH_KEYWORDS` (R52). Requires the
 /// GIL.
 ///
@@ -96,14 +40,8 @@ FERRY_NOINLINE inline void convert_present(export_arguments const& given, conver
 /// \param keywords    tuple of the keyword names, or null
 /// \return            arguments
 /// \throws error_is_set  TypeError for an unknown keyword or a positional argument
-[[nodiscard]] inline export_arguments parse_export_arguments(PyObject* const* args, Py_ssize_t positional,
-                                                             PyObject* keywords) {
-    detail::require_keywords(positional);
-    export_arguments given;
-    Py_ssize_t const count = keywords != nullptr ? detail::tuple_size(keywords) : 0;
-    for (Py_ssize_t i = 0; i < count; ++i) detail::set_argument(given, detail::tuple_item(keywords, i), args[i]);
-    return given;
-}
+[[nodiscard]] FERRY_PYTHON_INLINE export_arguments parse_export_arguments(PyObject* const* args, Py_ssize_t positional,
+                                                                          PyObject* keywords);
 
 /// Parses the arguments of `__dlpack__` in a method with the flags `METH_VARARGS | METH_KEYWORDS` (R52). Requires the
 /// GIL.
@@ -112,19 +50,7 @@ FERRY_NOINLINE inline void convert_present(export_arguments const& given, conver
 /// \param keywords  dict of the keyword arguments, or null
 /// \return          arguments
 /// \throws error_is_set  TypeError for an unknown keyword or a positional argument
-[[nodiscard]] inline export_arguments parse_export_arguments(PyObject* args, PyObject* keywords) {
-    detail::require_keywords(args != nullptr ? detail::tuple_size(args) : 0);
-    export_arguments given;
-    PyObject *name = nullptr, *value = nullptr;
-    Py_ssize_t position = 0;
-#if defined(Py_GIL_DISABLED)
-    if (keywords == nullptr) return given;
-    detail::critical_section const alone{keywords};
-#endif
-    while (keywords != nullptr && PyDict_Next(keywords, &position, &name, &value) != 0)
-        detail::set_argument(given, name, value);
-    return given;
-}
+[[nodiscard]] FERRY_PYTHON_INLINE export_arguments parse_export_arguments(PyObject* args, PyObject* keywords);
 
 /// Converts the arguments of `__dlpack__` (R44, R54, R57). The conversion may run Python code that changes or replaces
 /// the array, so call this function before you access the array. Requires the GIL.
@@ -132,14 +58,7 @@ FERRY_NOINLINE inline void convert_present(export_arguments const& given, conver
 /// \param given  arguments
 /// \return       converted arguments
 /// \throws error_is_set  ValueError or TypeError for an invalid argument; an exception raised by `__index__`
-[[nodiscard]] inline converted_arguments convert_arguments(export_arguments const& given) {
-    converted_arguments asked;
-    asked.req.max_version = version::legacy;
-    bool const has_arguments =
-        given.stream != Py_None || given.max_version != Py_None || given.dl_device != Py_None || given.copy != Py_None;
-    if (has_arguments) detail::convert_present(given, asked);
-    return asked;
-}
+[[nodiscard]] FERRY_PYTHON_INLINE converted_arguments convert_arguments(export_arguments const& given);
 
 /// Combines the converted arguments with the device of the tensor into a request (R44–R46, R48). Requires the GIL.
 ///
@@ -147,33 +66,51 @@ FERRY_NOINLINE inline void convert_present(export_arguments const& given, conver
 /// \param dev    device of the tensor
 /// \return       request
 /// \throws error_is_set  ValueError for a number that is not a stream of the requested device or, without one, of `dev`
-[[nodiscard]] inline request to_request(converted_arguments const& asked, device dev) {
-    request req = asked.req;
-    req.stream = detail::stream_from(asked.stream, req.device.value_or(dev).type);
-    return req;
-}
+[[nodiscard]] FERRY_PYTHON_INLINE request to_request(converted_arguments const& asked, device dev);
 
 /// Converts a device to the result of `__dlpack_device__` (R35, R37). Requires the GIL.
 ///
 /// \param dev  device
 /// \return     new reference to the pair (type, id), whose id is 0 for host-accessible memory; null with a Python
 ///             error set
-[[nodiscard]] inline PyObject* to_device_pair(device dev) noexcept {
-    return Py_BuildValue("(ii)", static_cast<int>(dev.type), ignores_id(dev.type) ? 0 : static_cast<int>(dev.id));
-}
+[[nodiscard]] FERRY_PYTHON_INLINE PyObject* to_device_pair(device dev) noexcept;
 
 namespace detail {
 
 /// Reports that the back end of an export never copies, and that the export requires a copy.
-[[noreturn]] FERRY_COLD inline void fail_uncopied(request const& req, device from, device to) {
-    message text;
-    if (!ferry::detail::is_reachable_as(from, to))
-        text << "the data is on " << name(from.type) << ":" << from.id << ", and this object cannot copy it to "
-             << name(to.type) << ":" << to.id << ": omit dl_device";
-    else if (req.copy == copy_policy::always) text << "this object cannot copy: omit copy=True";
-    else text << "the array is read-only or has padded elements: pass max_version=(1, 0) (R13, R15)";
-    ferry::detail::fail(errc::copy_needed, "__dlpack__", text, in_python);
-}
+[[noreturn]] FERRY_PYTHON_INLINE void fail_uncopied(request const& req, device from, device to);
+inline constexpr char const* allocator_name = "managed_tensor_allocator";
+
+/// Returns a view of the tensor that a prototype describes, without data.
+/// \throws error  errors of ferry::validate, and errc::null_struct
+[[nodiscard]] FERRY_PYTHON_INLINE tensor_view read_prototype(DLTensor const* prototype, void const* out);
+/// Passes the current exception to the caller of the allocator. Must be called in a catch block.
+FERRY_PYTHON_INLINE void pass_error(void* context, void (*set_error)(void*, char const*, char const*)) noexcept;
+/// Requires that a DLTensor can represent a view (R75).
+FERRY_PYTHON_INLINE void check_borrowable(tensor_view const& v);
+/// Returns the DLTensor of a view that check_borrowable accepted.
+[[nodiscard]] FERRY_PYTHON_INLINE DLTensor borrowed(tensor_view const& v) noexcept;
+
+/// The functions of exports that call the back end. Compiled once for each type that compiled_back_end returns.
+template <class BackEnd>
+struct FERRY_HIDDEN exports_through {
+    /// Requires that the back end can carry out a decision about a tensor on `from`.
+    FERRY_COLD static void require_possible(BackEnd const& b, decision const& d, device from);
+    /// Performs the wait of a decision to share data on `from` that is ready on `ready`.
+    FERRY_COLD static void wait_to_share(BackEnd const& b, decision const& d, device from, stream_token ready);
+    /// Carries out a decision to copy a tensor. The copy keeps `source`, the owner of the tensor, while a stream reads
+    /// it; null if nothing reads the tensor later.
+    [[nodiscard]] FERRY_NOINLINE static managed_tensor copy(BackEnd const& b, decision const& d, tensor_view const& v,
+                                                            stream_token ready, managed_tensor* source);
+    /// Returns a new tensor with the layout of a valid view.
+    [[nodiscard]] static DLManagedTensorVersioned* allocate(BackEnd const& b, tensor_view const& v,
+                                                            ferry::detail::reporter r);
+};
+template <class BackEnd>
+using exports_by = exports_through<std::remove_cvref_t<decltype(compiled_back_end(std::declval<BackEnd&>()))>>;
+
+/// Converts a copy to a capsule, which contains a legacy struct if the request demands one.
+[[nodiscard]] FERRY_PYTHON_INLINE PyObject* copied_capsule(managed_tensor&& copied, bool is_legacy);
 
 /// Exports an array as a new capsule.
 /// \return       new reference
@@ -186,33 +123,46 @@ template <class T, class BackEnd>
     d.bits |= added;
     if constexpr (ferry::detail::never_copies<BackEnd>)
         if (d.action == action::copy) fail_uncopied(req, v.device(), d.to);
-    gil_releasing_back_end releasing{b};
-    static_cast<void>(ferry::detail::check_decision(d, v.device(), releasing, r));
+    using through = exports_by<BackEnd>;
+    if (d.action != action::share || d.wait != wait::none)
+        through::require_possible(compiled_back_end(b), d, v.device());
     // Another thread may change the array while the GIL is released: exports the owner that `share` returned before.
     auto shared = array_traits<std::remove_const_t<T>>::share(array);
     static_cast<void>(ferry::detail::check_result(shared, r));
     auto& handle = ferry::detail::unwrapped(shared);
-    static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
+    if constexpr (has_ready_event<T>) {
+        gil_releasing_back_end releasing{b};
+        static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
+    }
     auto const described = view_of(handle);
     tensor_view const& held = described;
     auto const own = [&]<class Raw>(std::type_identity<Raw>, device to, flags bits, version max) {
         return ferry::detail::own_shared<Raw, T, true>(handle, held, to, bits, max, r);
     };
+    std::type_identity<DLManagedTensorVersioned> const versioned{};
     bool const is_legacy = d.stamp.is_legacy();
     if constexpr (!ferry::detail::never_copies<BackEnd>) {
         if (d.action == action::copy) {  // a legacy struct then owns the copy, so that the code for copies exists once
             if (is_legacy) d.stamp = version::current;
-            auto copied = ferry::detail::trusted::adopt(
-                ferry::detail::export_shared<DLManagedTensorVersioned, std::remove_const_t<T>, true>(
-                    own, d, held, ready, releasing, r));
-            return is_legacy ? make_capsule(copied.release_legacy(in_python)) : make_capsule(copied.release());
+            if constexpr (allocates<std::remove_const_t<T>>) {
+                gil_releasing_back_end releasing{b};
+                auto* const raw = ferry::detail::export_shared<DLManagedTensorVersioned, std::remove_const_t<T>, true>(
+                    own, d, held, ready, releasing, r);
+                return copied_capsule(ferry::detail::trusted::adopt(raw), is_legacy);
+            } else {
+                managed_tensor source;
+                bool const keeps = ferry::detail::reads_after_return(d, held.device());  // R50
+                if (keeps)
+                    source =
+                        ferry::detail::trusted::adopt(own(versioned, held.device(), held.flags(), version::current));
+                return copied_capsule(through::copy(compiled_back_end(b), d, held, ready, keeps ? &source : nullptr),
+                                      is_legacy);
+            }
         }
     }
-    static_cast<void>(ferry::detail::wait_to_share(ready, held.device(), d, releasing, r));
-    auto const as = [&]<class Raw>(std::type_identity<Raw> raw) {
-        return make_capsule(own(raw, d.to, d.bits, d.stamp));
-    };
-    return is_legacy ? as(std::type_identity<DLManagedTensor>{}) : as(std::type_identity<DLManagedTensorVersioned>{});
+    if (d.wait != wait::none) through::wait_to_share(compiled_back_end(b), d, held.device(), ready);
+    return is_legacy ? make_capsule(own(std::type_identity<DLManagedTensor>{}, d.to, d.bits, d.stamp))
+                     : make_capsule(own(versioned, d.to, d.bits, d.stamp));
 }
 
 }  // namespace detail
@@ -253,3 +203,7 @@ template <class T, class BackEnd = host_back_end>
 }
 
 }  // namespace FERRY_NAMESPACE::python
+
+#if !defined(FERRY_SEPARATE_COMPILATION)
+#include <ferry/python/detail/export.ipp>
+#endif

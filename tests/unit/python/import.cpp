@@ -3,6 +3,7 @@
 #include "support/counting_producer.hpp"
 
 #include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/python/detail/call_dlpack.hpp>
 #include <support/fails.hpp>
 
 #include <cstddef>
@@ -23,7 +24,7 @@ namespace {
 template <class BackEnd>
 ferry::python::detail::imported import_tensor(PyObject* x, ferry::request const& req, BackEnd& b) {
     ferry::python::detail::imported got;
-    ferry::python::detail::import_object<ferry::managed_tensor>(x, req, b, got);
+    ferry::python::detail::import_any(x, req, ferry::python::detail::importer_for<ferry::managed_tensor>(b), got);
     return got;
 }
 

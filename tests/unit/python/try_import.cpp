@@ -1,5 +1,6 @@
 #include "interpreter.hpp"
 
+#include <ferry/python/detail/published.hpp>
 #include <support/fails.hpp>
 
 #include <memory>

@@ -42,16 +42,17 @@ concept calls_functions = requires { requires B::calls_functions; };
 
 /// Returns the decision about a view whose data is ready on `ready`, for a consumer: managed_tensor, or an array whose
 /// traits state which elements it supports. `Array`: see `properties_of`. `AtRunTime`: calls negotiate_at_run_time.
-/// `b`: back end, which may be a `destination`.
+/// `b`: back end, which may be a `destination`. `takes_padded`: whether the consumer accepts padded elements.
 template <class Consumer, class Array = managed_tensor, bool AtRunTime = false, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE decision decide(tensor_view const& v, stream_token ready, bool is_shareable,
-                                                  request const& req, [[maybe_unused]] BackEnd& b) noexcept {
+                                                  request const& req, [[maybe_unused]] BackEnd& b,
+                                                  bool takes_padded = accepts_padded<Consumer>) noexcept {
     auto props = properties_of<Array>(v, ready, is_shareable);
     if constexpr (has_space<BackEnd>)
         if (req.placement == placement::exact) find_operations<locates>(b)->locate(v, props.space, props.is_in_space);
-    if constexpr (!accepts_padded<Consumer>) props.is_describable = !v.is_padded() || !is_packed(v.dtype());
+    if (!takes_padded) props.is_describable = !v.is_padded() || !is_packed(v.dtype());
     auto d = AtRunTime ? negotiate_at_run_time(props, req) : negotiate(props, req);
-    if constexpr (!accepts_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
+    if (!takes_padded) d.bits &= ~flags::subbyte_padded;
     return d;
 }
 

@@ -27,6 +27,18 @@ template <class BackEnd>
     return !copies || check_support(b, d.to, r);
 }
 
+/// Copies a tensor into memory of the back end, as `execute` does.
+template <managed_struct Raw, class BackEnd, class Source>
+[[nodiscard]] FERRY_NOINLINE Raw* copy_to_buffer(decision const& d, tensor_view const& v, stream_token ready_on,
+                                                 BackEnd& b, Source source, reporter r) {
+    if (!source.is_validated() && !check_view(v, r)) return nullptr;
+    tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(),
+                            strides_of_copy(v, d),       d.to,      d.bits & flags::subbyte_padded};
+    auto memory = b.allocate(d.to, static_cast<std::size_t>(sized.nbytes()), d.on);
+    if (!check_memory(memory, r)) return nullptr;
+    return copy_into<Raw>(std::move(unwrapped(memory)), describe_memory{sized}, v, d, ready_on, b, source, r);
+}
+
 /// Carries out a decision for a tensor `v` that is ready on `ready_on`. Returns null on failure. `Checked`: the caller
 /// has called `check_decision`.
 ///
@@ -42,20 +54,15 @@ template <managed_struct Raw, class Array, bool Checked = false, class BackEnd, 
     if constexpr (never_copies<BackEnd>) {
         return nullptr;  // not reached: a copy was refused above
     } else {
-        if (!source.is_validated() && !check_view(v, r)) return nullptr;
-        auto const copy = [&](auto memory, auto view_of_memory) -> Raw* {
-            if (!check_memory(memory, r)) return nullptr;
-            return copy_into<Raw>(std::move(unwrapped(memory)), view_of_memory, v, d, ready_on, b, source, r);
-        };
-        if constexpr (allocates<Array>)
-            if (!has_space<BackEnd> || d.placement == placement::any)
-                return copy(allocate_array<Array>(v.dtype(), v.shape(), d.to, d.on), describe);
-        if constexpr (!allocates<Array> || has_space<BackEnd>) {
-            auto const packing = d.bits & flags::subbyte_padded;
-            tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(),
-                                    strides_of_copy(v, d),       d.to,      packing};
-            return copy(b.allocate(d.to, static_cast<std::size_t>(sized.nbytes()), d.on), describe_memory{sized});
+        if constexpr (allocates<Array>) {
+            if (!has_space<BackEnd> || d.placement == placement::any) {
+                if (!source.is_validated() && !check_view(v, r)) return nullptr;
+                auto memory = allocate_array<Array>(v.dtype(), v.shape(), d.to, d.on);
+                if (!check_memory(memory, r)) return nullptr;
+                return copy_into<Raw>(std::move(unwrapped(memory)), describe, v, d, ready_on, b, source, r);
+            }
         }
+        if constexpr (!allocates<Array> || has_space<BackEnd>) return copy_to_buffer<Raw>(d, v, ready_on, b, source, r);
     }
 }
 

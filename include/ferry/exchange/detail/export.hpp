@@ -178,7 +178,7 @@ template <class Consumer, class Array, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, tensor_view const& v, bool can_share,
                                                             request const& req, stream_token ready, BackEnd& b,
                                                             reporter r) {
-    if (!check_lanes<Consumer>(v, r)) return {};
+    if (!check_lanes(v, accepted_by<Consumer>, r)) return {};
     auto d = decide<Consumer, std::remove_reference_t<Array>>(v, ready, can_share, req, b);
     if (!wait_for_array(array, d, v.device(), b, r)) return {};
     return trusted::adopt(export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, r));

@@ -49,21 +49,24 @@ template <bool ByCall = false>
 /// the stream `ready`. On failure, returns an empty object, and `got` is unchanged.
 template <class Consumer, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor copy_as_requested(managed_tensor&& got, request req,
-                                                                   stream_token ready, BackEnd& b, reporter r) {
-    if (!check_not_empty(got, r) || !check_lanes<Consumer>(trusted::view(got), r)) return {};
+                                                                   stream_token ready, BackEnd& b, reporter r,
+                                                                   accepted_elements accepted) {
+    if (!check_not_empty(got, r) || !check_lanes(trusted::view(got), accepted, r)) return {};
     req.max_version = version::current;  // applies to the producer only: `adopt` takes a versioned tensor
-    auto const d = decide<Consumer, managed_tensor, calls_functions<BackEnd>>(trusted::view(got), ready, true, req, b);
+    auto const d = decide<Consumer, managed_tensor, calls_functions<BackEnd>>(trusted::view(got), ready, true, req, b,
+                                                                              accepted.padded);
     return execute_owned<Consumer>(std::move(got), d, ready, b, r);
 }
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request const& req, stream_token ready, BackEnd& b,
-                                            reporter r) {
-    return copy_as_requested<Consumer>(std::move(got), req, ready, b, r);
+                                            reporter r, accepted_elements accepted = accepted_by<Consumer>) {
+    return copy_as_requested<Consumer>(std::move(got), req, ready, b, r, accepted);
 }
 template <class Consumer, calls_functions BackEnd>
 [[nodiscard]] FERRY_COLD managed_tensor copy_if_needed(managed_tensor&& got, request const& req, stream_token ready,
-                                                       BackEnd& b, reporter r) {
-    return copy_as_requested<Consumer>(std::move(got), req, ready, b, r);
+                                                       BackEnd& b, reporter r,
+                                                       accepted_elements accepted = accepted_by<Consumer>) {
+    return copy_as_requested<Consumer>(std::move(got), req, ready, b, r, accepted);
 }
 
 /// Returns the stream on which a tensor on `dev` is ready after a handshake: the stream of the request, else the

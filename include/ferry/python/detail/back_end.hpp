@@ -3,10 +3,13 @@
 
 #include <ferry/python/gil.hpp>
 
-#include <ferry/space/back_end.hpp>
+#include <ferry/space/back_end_ref.hpp>
 #include <ferry/space/detail/operations.hpp>
 
+#include <concepts>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 namespace FERRY_NAMESPACE::python::detail {
 
@@ -48,5 +51,18 @@ class gil_releasing_back_end : public ferry::detail::changed_back_end<BackEnd> {
 };
 template <class BackEnd>
 gil_releasing_back_end(BackEnd&) -> gil_releasing_back_end<BackEnd>;
+
+/// Returns the back end for code that is compiled once: the host back ends, and a reference to any other one, unless it
+/// never copies.
+template <class BackEnd>
+[[nodiscard]] constexpr decltype(auto) compiled_back_end(BackEnd& b) noexcept {
+    if constexpr (std::same_as<std::remove_const_t<BackEnd>, host_back_end>) return (host_only);
+    else if constexpr (std::same_as<std::remove_const_t<BackEnd>, share_only_back_end>) return (share_only);
+    else if constexpr (ferry::detail::never_copies<BackEnd>) return (b);
+    else return back_end_ref{b};
+}
+template <class BackEnd>
+inline constexpr bool is_host_back_end =
+    std::derived_from<std::remove_cvref_t<decltype(compiled_back_end(std::declval<BackEnd&>()))>, host_back_end>;
 
 }  // namespace FERRY_NAMESPACE::python::detail

@@ -61,10 +61,9 @@ namespace FERRY_NAMESPACE::python::detail {
 /// memory, unless the CPU is requested and the back end does not support the device. A producer may make the consumer's
 /// stream wait before it queues the copy, as PyTorch does; the consumer would then read stale data. A copy to the CPU
 /// is complete when the producer returns (R48).
-template <class BackEnd>
-[[nodiscard]] bool is_copied_here(device at, device to, BackEnd& b) {
+[[nodiscard]] inline bool is_copied_here(device at, device to, bool is_reached) {
     return (at.type == device_type::cuda || at.type == device_type::cuda_managed || at.type == device_type::rocm) &&
-           (to.type != device_type::cpu || b.reaches(at));
+           (to.type != device_type::cpu || is_reached);
 }
 
 /// Returns whether a request asks for nothing but the current version.
@@ -95,8 +94,8 @@ template <class BackEnd>
     bool const stays_on_host =
         at && at->type == device_type::cpu && (!req.device || req.device->type == device_type::cpu);
     reference const stream = stays_on_host ? reference{} : to_number(req.stream);
-    bool const is_valid_there = !at || (at->type != device_type::cpu &&
-                                        (!req.stream.names_stream() || orders(req.stream.family(), at->type)));
+    bool const is_valid_there =
+        !at || (at->type != device_type::cpu && (!req.stream.names_stream() || orders(req.stream.family(), at->type)));
     PyObject* const plain_stream = is_valid_there ? stream.get() : nullptr;
     reference dl_device;
     if (req.device) {
@@ -106,7 +105,7 @@ template <class BackEnd>
     }
     PyObject* const copy = req.copy == copy_policy::if_needed ? nullptr
                            : req.copy == copy_policy::always  ? Py_True
-                                                               : Py_False;
+                                                              : Py_False;
     reference older_version;
     if (req.max_version != version::current) {
         older_version = reference{Py_BuildValue("(II)", req.max_version.major, req.max_version.minor)};
@@ -119,9 +118,9 @@ template <class BackEnd>
     if (result) return result;
     bool const is_too_old = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
     bool const is_demanding = copy == Py_True || (dl_device && copy != Py_False);
-    bool const is_refused =
-        PyErr_ExceptionMatches(PyExc_BufferError) != 0 || PyErr_ExceptionMatches(PyExc_ValueError) != 0 ||
-        (dl_device && PyErr_ExceptionMatches(PyExc_AssertionError) != 0);
+    bool const is_refused = PyErr_ExceptionMatches(PyExc_BufferError) != 0 ||
+                            PyErr_ExceptionMatches(PyExc_ValueError) != 0 ||
+                            (dl_device && PyErr_ExceptionMatches(PyExc_AssertionError) != 0);
     if (!is_too_old && !(is_refused && is_demanding)) throw error_is_set{};
     if (copy != nullptr || dl_device) {
         PyErr_Clear();
