@@ -182,7 +182,7 @@
 #define FERRY_HAS_STD_MDSPAN 0
 #endif
 
-// `v[i, j]` is available (C++23): a subscript operator may have any number of parameters.
+// `v[i, j]` is available (C++23), because a subscript operator may have any number of parameters.
 #if defined(__cpp_multidimensional_subscript) && __cpp_multidimensional_subscript >= 202110L
 #define FERRY_HAS_MULTI_SUBSCRIPT 1
 #else

@@ -20,7 +20,7 @@
 #endif
 #endif
 // The namespace of ferry, as each header opens it. Tools that expand no macros take it for `ferry` (.ctags.d).
-// FERRY_TERSE_ERRORS, which removes the texts of errors, changes functions: it adds a namespace for the same reason.
+// FERRY_TERSE_ERRORS removes the texts of errors, which changes functions, so it adds a namespace as well.
 #ifdef FERRY_TERSE_ERRORS
 #define FERRY_NAMESPACE ferry::inline FERRY_ABI_NAMESPACE::inline with_FERRY_TERSE_ERRORS
 #else

@@ -32,8 +32,8 @@ inline constexpr std::int32_t cpu = 1, cuda = 2, cuda_host = 3, opencl = 4, vulk
                               maia = 17, trainium = 18, tpu = 19, tpu_host = 20, ascend = 21;
 }  // namespace device
 
-/// Numbers of the data type codes (R16). Compare codes as integers: a value outside of the C enum must not be cast to
-/// it (R9).
+/// Numbers of the data type codes (R16). Compare codes as integers, because a value outside of the C enum must not be
+/// cast to it (R9).
 namespace code {
 inline constexpr std::uint8_t int_ = 0, uint = 1, float_ = 2, opaque_handle = 3, bfloat = 4, complex = 5, bool_ = 6,
                               float8_e3m4 = 7, float8_e4m3 = 8, float8_e4m3b11fnuz = 9, float8_e4m3fn = 10,

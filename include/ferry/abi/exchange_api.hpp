@@ -26,7 +26,7 @@ struct exchange_api {
 inline constexpr char const* exchange_api_capsule = "dlpack_exchange_api";
 /// Attribute of the type that holds the table (R69).
 inline constexpr char const* exchange_api_attribute = "__dlpack_c_exchange_api__";
-/// Attribute of DLPack 1.2, an int there; later producers provide the capsule under both names.
+/// Attribute of DLPack 1.2, in which it was an int; later producers provide the capsule under both names.
 inline constexpr char const* exchange_api_attribute_1_2 = "__c_dlpack_exchange_api__";
 
 }  // namespace FERRY_NAMESPACE::abi

@@ -91,8 +91,8 @@ struct shaped_traits<Eigen::Array<S, R, C, O, MR, MC>> : detail::eigen_dense<Eig
 template <class S, int N, int O, class I>
 struct shaped_traits<Eigen::Tensor<S, N, O, I>> : detail::eigen_tensor<Eigen::Tensor<S, N, O, I>>,
                                                   detail::eigen_owner<Eigen::Tensor<S, N, O, I>> {};
-/// Eigen::Map: `ferry::shaped{map}` references the elements, which must outlive every tensor that shares them. As an
-/// rvalue, it is never shared: it is copied if the request permits a copy, and refused otherwise (D13). A map of const
+/// Eigen::Map: `ferry::shaped{map}` references the elements, which must outlive every tensor that shares them. An
+/// rvalue is never shared; it is copied if the request permits a copy, and refused otherwise (D13). A map of const
 /// elements is exported read-only (R11).
 template <class M, int A, class S>
 struct shaped_traits<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>,

@@ -49,8 +49,8 @@ concept strided_mdspan = element<typename Mdspan::value_type> && Mdspan::mapping
 }  // namespace detail
 
 #if FERRY_HAS_STD_MDSPAN
-/// std::mdspan: `ferry::shaped{m}` references the elements, which must outlive every tensor that shares them. As an
-/// rvalue, it is never shared: it is copied if the request permits a copy, and refused otherwise (D13). An mdspan of
+/// std::mdspan: `ferry::shaped{m}` references the elements, which must outlive every tensor that shares them. An
+/// rvalue is never shared; it is copied if the request permits a copy, and refused otherwise (D13). An mdspan of
 /// const elements is exported read-only (R11). Supports any strided layout, but only the default accessor, because
 /// other accessors may return elements that are not in memory.
 template <class T, class Extents, class Layout>

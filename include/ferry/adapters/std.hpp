@@ -96,7 +96,7 @@ struct shaped_traits<std::vector<T, Allocator>> : detail::flat_layout<std::vecto
 };
 
 /// std::span: `ferry::shaped{std::span{v}, {2, 3}}` references the elements, which must outlive every tensor that
-/// shares them. As an rvalue, it is never shared: it is copied if the request permits a copy, and refused otherwise
+/// shares them. An rvalue is never shared; it is copied if the request permits a copy, and refused otherwise
 /// (D13). A span of const elements is exported read-only (R11).
 template <class T, std::size_t N>
     requires element<std::remove_cv_t<T>>

@@ -235,7 +235,8 @@ struct array_traits<at::Tensor> {
         return at::empty(at::IntArrayRef{shape.data(), shape.size()},
                          at::TensorOptions{}.dtype(detail::torch_type_of(type)).device(detail::torch_device(d)));
     }
-    /// Returns the stream on which work on a tensor is pending: the current PyTorch stream of the calling thread.
+    /// Returns the stream on which work on a tensor is pending, which is the current PyTorch stream of the calling
+    /// thread.
     ///
     /// \param t  tensor
     /// \return   stream of the tensor's device; already_ready on the host

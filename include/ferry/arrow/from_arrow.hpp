@@ -19,7 +19,7 @@ struct imported_tree;
 [[nodiscard]] FERRY_INLINE std::shared_ptr<imported_tree> read_arrow(ArrowArray const* array, ArrowSchema const* schema,
                                                                      device on, char const* api,
                                                                      std::source_location where);
-/// Moves the array into the tree: a bitwise copy, after which `release` of the source is null.
+/// Moves the array into the tree by a bitwise copy, and sets `release` of the source to null.
 FERRY_INLINE column take_arrow(std::shared_ptr<imported_tree> tree, ArrowArray* array) noexcept;
 FERRY_INLINE void release_schema(ArrowSchema* schema) noexcept;
 

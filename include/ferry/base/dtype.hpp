@@ -202,8 +202,8 @@ struct dtype_traits;
 namespace detail {
 
 /// A complex type such as std::complex, thrust::complex or cuda::std::complex; detected by its members, so that their
-/// headers need not be included. At most complex128: DLPack has no code for long double. The type need not support
-/// arithmetic.
+/// headers need not be included. At most complex128, because DLPack has no code for long double. The type need not
+/// support arithmetic.
 template <class T>
 concept complex_like =
     std::floating_point<typename T::value_type> && sizeof(typename T::value_type) <= sizeof(double) &&

@@ -159,8 +159,8 @@ class inplace_text {
 };
 
 #ifndef FERRY_TERSE_ERRORS
-/// The cause of an error and the fix. With FERRY_TERSE_ERRORS, a type that ignores what it is constructed from and what
-/// is appended: the object code contains no sentences.
+/// The cause of an error and the fix. With FERRY_TERSE_ERRORS, a type that ignores all text, so that the object code
+/// contains no sentences.
 using message = inplace_text;
 namespace detail {
 /// A constant text, which FERRY_TERSE_ERRORS removes.

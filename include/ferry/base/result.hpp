@@ -195,7 +195,7 @@ struct result_value<result<T>> {
 /// T for a `result<T>`, otherwise R.
 template <class R>
 using value_of = typename result_value<R>::type;
-/// Whether an operation returns a T, or a result that contains one.
+/// Satisfied if the result type R of an operation is T, or a result that contains a T.
 template <class R, class T>
 concept yields = std::same_as<value_of<R>, T>;
 

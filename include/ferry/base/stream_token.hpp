@@ -42,7 +42,7 @@ class stream_token {
     stream_token(Stream*) FERRY_DELETED("the family of this stream is unknown: pass stream_token::cuda(the cudaStream_t), stream_token::rocm(the hipStream_t), or stream_token::from_cuda_handle(a void*)");
     // clang-format on
 
-    /// Returns the token for no synchronisation by the producer: the consumer orders its work itself (-1 in Python).
+    /// Returns the token for no synchronisation by the producer; the consumer orders its work itself (-1 in Python).
     ///
     /// \return  token of kind no_sync
     [[nodiscard]] static constexpr stream_token no_sync() noexcept { return {kind::no_sync, device_type::cpu, 0}; }

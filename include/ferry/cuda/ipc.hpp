@@ -446,8 +446,8 @@ class sharing_back_end : public back_end_ref {
 ///
 /// - cudaMalloc memory (but see sharing_options::isolate): shared without a copy; interior pointers and slices become
 ///   offsets in their allocation.
-/// - stream-ordered memory (but see sharing_options::pools) and memory mapped with cuMemMap: no cudaIpcMemHandle_t
-///   exists; copied into cudaMalloc memory, or refused under copy_policy::never.
+/// - stream-ordered memory (but see sharing_options::pools) and memory mapped with cuMemMap, for which no
+///   cudaIpcMemHandle_t exists: copied into cudaMalloc memory, or refused under copy_policy::never.
 /// - pinned and managed memory: copied into a shared-memory segment of the host, or refused under copy_policy::never.
 ///
 /// The read-only flag is advisory: importers can write to the mapping.

@@ -120,7 +120,7 @@ class recycled {
         if (void* const p = state_->take(size, size).p) return p;
         return state_->make(size, false);
     }
-    /// Returns memory to the pool. Does not wait: work that uses the memory must be complete (R50).
+    /// Returns memory to the pool. Does not wait, so work that uses the memory must be complete (R50).
     ///
     /// \param p          memory returned by `allocate`
     /// \param bytes      as passed to `allocate`

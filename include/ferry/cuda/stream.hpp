@@ -92,8 +92,8 @@ namespace detail {
 
 [[nodiscard]] constexpr bool is_default(stream_token t) noexcept { return t.which() != stream_token::kind::handle; }
 
-/// Throws for tokens that do not name a CUDA stream: a null handle, which is ambiguous, or a stream of another device
-/// type.
+/// Throws for tokens that do not name a CUDA stream, which are a null handle, because it is ambiguous, and a stream of
+/// another device type.
 inline void require_stream(stream_token t, char const* api) {
     if (t.is_ambiguous())
         ferry::detail::fail(
@@ -105,7 +105,7 @@ inline void require_stream(stream_token t, char const* api) {
                                 << name(t.family()) << ", expected cuda (R43): pass a CUDA stream");
 }
 
-/// Returns the device of a stream that is not being captured: the query fails for a captured stream and invalidates its
+/// Returns the device of a stream, which must not be in capture mode, because the query would fail and invalidate the
 /// capture.
 [[nodiscard]] inline std::int32_t device_of_uncaptured(stream_token t) {
     if (is_default(t)) return t.device_id();

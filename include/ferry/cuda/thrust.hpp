@@ -193,9 +193,9 @@ struct ferry::array_traits<ferry::cuda::shaped<Vector>> {
     static stream_token ready_on(cuda::shaped<Vector> const& a) { return a.ready_on(); }
 };
 
-/// A device_vector, host_vector or universal_vector alone: a tensor with one dimension, which is ready on the legacy
-/// default stream, as a `shaped` vector by default. Moved into the tensor, or copied. Vectors of other extents are
-/// `shaped`.
+/// A device_vector, host_vector or universal_vector is a tensor with one dimension, which is ready on the legacy
+/// default stream, as a `shaped` vector is by default. An export moves the vector into the tensor, or copies it. For
+/// other extents, use `shaped`.
 template <ferry::cuda::thrust_vector Vector>
     requires std::derived_from<
         Vector, thrust::detail::vector_base<typename Vector::value_type, typename Vector::allocator_type>>

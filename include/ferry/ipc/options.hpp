@@ -42,10 +42,10 @@ struct session_options {
 
 /// Counts of a session.
 struct session_counts {
-    std::size_t shares = 0;     ///< open for attaches
-    std::size_t mappings = 0;   ///< mappings of memory of other processes
-    std::size_t unused = 0;     ///< mappings that no tensor uses
-    std::size_t condemned = 0;  ///< closed shares of device memory that an importer still maps
+    std::size_t shares = 0;     ///< number of open shares
+    std::size_t mappings = 0;   ///< number of mappings of memory of other processes
+    std::size_t unused = 0;     ///< number of mappings that no tensor uses
+    std::size_t condemned = 0;  ///< number of closed shares of device memory that an importer still maps
 };
 
 /// Options of `share`. An aggregate whose order of members is frozen.

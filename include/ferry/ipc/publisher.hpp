@@ -35,7 +35,7 @@ class publisher {
     /// frames, so that the next publisher continues the generations; see `withdraw`.
     FERRY_INLINE ~publisher();
 
-    /// Returns a slot for writing: one that has not the newest frame and that no subscriber reads.
+    /// Returns a slot for writing, which neither contains the newest frame nor is read by a subscriber.
     ///
     /// \param limit  longest wait for readers
     /// \param on     stream that writes; it waits for the work of the readers. Without a stream, the host waits

@@ -86,9 +86,9 @@ struct host_back_end {
         copy_on_host(plan, dst, src);
         return true;
     }
-    /// Does nothing: there are no streams.
+    /// Does nothing, because there are no streams.
     void order(stream_token, stream_token) const noexcept {}
-    /// Does nothing: no work is queued.
+    /// Does nothing, because no work is queued.
     void wait(stream_token) const noexcept {}
 };
 
@@ -113,8 +113,8 @@ inline constexpr share_only_back_end share_only{};
 
 namespace detail {
 
-/// Returns the first of a back end and those underneath it that has the operations of which `Has` is a concept, as a
-/// type with a variable template `of`; null if none has them.
+/// Searches a back end and those underneath it for the first one that has certain operations. `Has::of<B>` is whether
+/// the type B has the operations. Returns null if none has them.
 template <class Has, class B>
 [[nodiscard]] constexpr auto* find_operations([[maybe_unused]] B& b) noexcept {
     if constexpr (Has::template of<B>) return &b;

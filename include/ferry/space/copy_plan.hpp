@@ -12,7 +12,7 @@ namespace FERRY_NAMESPACE {
 /// Kind of a copy, from the cheapest to the most general.
 enum class copy_kind : std::uint8_t {
     empty,       ///< no elements
-    contiguous,  ///< one unit, no loops: a single memcpy
+    contiguous,  ///< one unit without loops, copied by a single memcpy
     rows,        ///< units of several elements, or of at least a cache line: one memcpy per unit, or pitched copies
     transpose,   ///< short units; source and destination have different fastest dimensions
     gather,      ///< short units with any other strides, including negative and zero source strides

@@ -14,7 +14,7 @@ namespace detail {
                       << ", whose ABI differs, expected 1.x (R2): request max_version=(1, 3) from the producer");
 }
 
-/// Rejects other major versions: only `version` and `deleter` of such a struct may be accessed (R2).
+/// Rejects other major versions, because only `version` and `deleter` of such a struct may be accessed (R2).
 [[nodiscard]] inline bool check_version(version v, reporter r) {
     if (v.major == version::current.major) return true;
     return report_version(v, r);
@@ -142,7 +142,7 @@ struct byte_reach {
            check_strides(t, count, type, padded, reach, r) && check_data(t, count, reach, r);
 }
 
-/// Validates a struct that is not both ordinary and compact. `ordinary`: the result of is_ordinary.
+/// Validates a struct that is not both ordinary and compact. `ordinary` is the result of is_ordinary.
 [[nodiscard]] FERRY_NOINLINE inline bool check_other(DLTensor const& t, bool ordinary, flags bits, reporter r) {
     if (ordinary && is_strided(t)) return true;
     byte_reach reach;
@@ -157,8 +157,8 @@ struct byte_reach {
     return check_other(t, ordinary, bits, r);
 }
 
-/// Validates a struct. Not inlined: one copy serves callers for which the size of the code is more important than the
-/// duration of a call.
+/// Validates a struct. Not inlined, so that one copy serves callers for which the size of the code is more important
+/// than the duration of a call.
 [[nodiscard]] FERRY_NOINLINE inline bool check_tensor_by_call(DLTensor const& t, flags bits, reporter r) {
     return check_tensor(t, bits, r);
 }
@@ -255,7 +255,7 @@ namespace detail {
     DLTensor const t = tensor_of(v);
     return has_strides(v) && is_ordinary(t);
 }
-/// Validates a view that is not both ordinary and compact. `ordinary`: the result of is_ordinary_view.
+/// Validates a view that is not both ordinary and compact. `ordinary` is the result of is_ordinary_view.
 [[nodiscard]] FERRY_NOINLINE inline bool check_other_view(tensor_view const& v, bool ordinary, reporter r) {
     return has_strides(v) ? check_other(tensor_of(v), ordinary, v.flags(), r) : report_stride_count(v, r);
 }

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>  // as above
 
-/// The descriptor of shared memory, as a struct, as bytes and as JSON. The functions are pure: no memory is opened.
+/// The descriptor of shared memory, as a struct, as bytes and as JSON. The functions are pure and open no memory.
 ///
 /// `fields` of a struct calls `f(name, field)` for each field, in the order of the binary form. If a function is passed
 /// in place of a field, it makes these calls for the members of a nested JSON object.

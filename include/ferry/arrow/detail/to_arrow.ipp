@@ -18,7 +18,7 @@
 namespace FERRY_NAMESPACE {
 namespace detail {
 
-/// The offsets of an empty column that has none.
+/// Zeros, for an empty column without offsets or lengths.
 alignas(64) inline constexpr unsigned char zero_offsets[64]{};
 
 /// Writes the arrays of a tree.

@@ -73,8 +73,9 @@ class reporter {
 };
 
 #if FERRY_HAS_EXCEPTIONS
-/// For `f`, in which a check that fails throws: informs the compiler that the check returned true. After a check of a
-/// count, loops have known bounds. The check must return the constant false, not the result of `report`.
+/// Informs the compiler that a check returned true, in functions `f`, in which a check that fails throws. For example,
+/// loops have known bounds after a check of a count. The check must return the constant false, not the result of
+/// `report`.
 FERRY_ALWAYS_INLINE constexpr void assume_valid(bool checked) noexcept {
     if (!checked) FERRY_UNREACHABLE();
 }

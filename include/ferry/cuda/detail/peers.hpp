@@ -15,8 +15,8 @@
 
 namespace FERRY_NAMESPACE::cuda::detail {
 
-/// The pairs of devices whose peer access this thread has queried. Keyed by context ids: a device reset creates a new
-/// context, which has no peers and matches no older entry.
+/// The pairs of devices whose peer access this thread has queried. Keyed by context ids, because a device reset creates
+/// a new context, which has no peers and matches no older entry.
 class peer_pairs {
    public:
     struct pair {
@@ -110,7 +110,7 @@ inline bool enable_peers(device to, void const* dst, device from, void const* sr
     return enable_peer(to.id, from.id, src) && writes;
 }
 
-/// Throws for memory that kernels of the current device cannot access: an access would corrupt the context.
+/// Throws for memory that kernels of the current device cannot access, because an access would corrupt the context.
 inline void require_peer(void const* p, char const* api) {
     int here = 0, owner = 0;
     check(cudaGetDevice(&here), "cudaGetDevice");

@@ -307,7 +307,7 @@ class new_share {
         session_->regions().add(s.where);
         return s;
     }
-    /// Describes all data of a segment.
+    /// Adds a memory with all data of the segment of a state.
     known_memory const& add_data(share_state& s) {
         auto const& r = *s.where;
         auto const bytes = r.memory.size();
@@ -327,7 +327,7 @@ class new_share {
     share_options const& how_;
     bool is_copy_forbidden_;
     bool is_read_only_;
-    std::unique_ptr<handle_calls> handles_;  // null: the back end has none
+    std::unique_ptr<handle_calls> handles_;  // null if the back end has none
     std::source_location where_;
     std::shared_ptr<session_state> session_;
     wire::origin me_;

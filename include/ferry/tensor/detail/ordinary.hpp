@@ -12,7 +12,7 @@
 
 namespace FERRY_NAMESPACE::detail {
 
-/// Numbers of elements below this limit are far from overflow: sums over 64 dimensions of types of one lane.
+/// For numbers of elements below this limit, sums over 64 dimensions cannot overflow, for types of one lane.
 inline constexpr std::int64_t ordinary_limit = std::int64_t{1} << 48;
 
 /// Returns whether the fields other than the extents and strides pass all checks, and are common: known device, plain

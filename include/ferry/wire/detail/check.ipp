@@ -15,8 +15,8 @@
 namespace FERRY_NAMESPACE::wire {
 namespace detail {
 
-/// Returns whether a string is the name of a POSIX shared-memory segment: a slash, then no other slash, and no hidden
-/// file.
+/// Returns whether a string is the name of a POSIX shared-memory segment, which begins with a slash, contains no other
+/// slash, and does not name a hidden file.
 [[nodiscard]] constexpr bool is_segment_name(std::string_view text) noexcept {
     auto const is_allowed = [](char c) {  // no search in a list, because every attach checks names
         auto const lower = static_cast<char>(c | 0x20);

@@ -139,7 +139,7 @@ class lane_team {
         wake(lanes);  // no more lanes than the job uses, because waking a lane takes time
         return true;
     }
-    /// Ends the copies: no thread uses their memory afterwards.
+    /// Ends the copies. No thread uses their memory afterwards.
     void finish(std::shared_ptr<shared_copies> const& copies) noexcept {
         {
             auto const lock = locked();
@@ -159,7 +159,7 @@ class lane_team {
         int lanes;  ///< threads that may still join
     };
 
-    /// Locks without sleeping: the lock is held briefly, and a thread that sleeps takes long to wake.
+    /// Locks without sleeping, because the lock is held briefly, and a thread that sleeps takes long to wake.
     [[nodiscard]] std::unique_lock<std::mutex> locked() const {
         std::unique_lock lock{mutex_, std::try_to_lock};
         for (int i = 1; !lock.owns_lock(); ++i) {

@@ -18,7 +18,7 @@
 namespace FERRY_NAMESPACE::cuda::detail {
 
 /// One interprocess event for all work on a mapping, on any number of streams. A stream of this object waits for each
-/// of them, and the event is recorded on that stream: the latest record covers all earlier ones, so one handle
+/// of them, and the event is recorded on that stream. Because the latest record covers all earlier ones, one handle
 /// suffices. Move-only; not thread-safe.
 class completion_event {
    public:

@@ -14,8 +14,8 @@ namespace FERRY_NAMESPACE::cuda::detail {
 /// Objects that a process may open only once. An object is closed when its last use ends.
 ///
 /// `a.is_same(b)` returns whether two opened objects are the same; `a.join(b)` takes over the access that opening `b`
-/// added, after which `b` closes nothing. Thread-safe. Copies of this object refer to one table, which its uses keep
-/// alive.
+/// added, so that the destructor of `b` closes nothing. Thread-safe. Copies of this object refer to one table, which
+/// exists until the last copy and the last `use` are destroyed.
 ///
 /// An object can be identified only after it has been opened, so `open` waits while any object is being closed.
 template <class Opened>
@@ -31,8 +31,8 @@ class opened_once {
 
    public:
     opened_once() = default;
-    /// Returns the table of this program or shared library, for objects that CUDA opens once for a process: with two
-    /// tables, one would close objects that the other uses.
+    /// Returns the table of this program or shared library, for objects that CUDA opens once for a process. There must
+    /// be only one table, because a second one would close objects that the first one uses.
     [[nodiscard]] FERRY_HIDDEN static opened_once of_process() {
         static auto const* const one = new opened_once;  // never destroyed: deleters run at exit
         return *one;

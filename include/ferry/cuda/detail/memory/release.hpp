@@ -12,8 +12,8 @@
 
 namespace FERRY_NAMESPACE::cuda::detail {
 
-/// Memory whose release would have invalidated a capture: the legacy stream must not be used while a blocking stream of
-/// its device is being captured. Freed when memory of that device is next released.
+/// Memory whose release would have invalidated a capture, because the legacy stream must not be used while a blocking
+/// stream of its device is being captured. Freed when memory of that device is next released.
 struct deferred_frees {
     struct entry {
         void* p;

@@ -27,7 +27,7 @@ struct divisor {
     }
 };
 
-/// The loops of a plan, passed to kernels by value: 2.3 KiB. Strides are in bytes, or in bits for `bits`.
+/// The loops of a plan, which are passed to kernels by value (2.3 KiB). Strides are in bytes, or in bits for `bits`.
 struct pack_arguments {
     static constexpr int max_rank = 63;  ///< loops of a plan, and one over the words of its unit
 
@@ -49,8 +49,8 @@ struct pack_arguments {
 };
 static_assert(sizeof(pack_arguments) <= 4096 - 256);
 
-/// Scattered pieces, passed by value: a launch supports 32 764 bytes of arguments. A list in device memory would have
-/// to outlive the launch.
+/// Scattered pieces, passed by value, because a list in device memory would have to outlive the launch. A launch
+/// supports 32 764 bytes of arguments.
 struct piece_list {
     static constexpr int most = 1024;
     /// Bytes of a piece that a warp copies at a time.

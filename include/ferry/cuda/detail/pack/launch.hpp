@@ -20,7 +20,8 @@
 
 namespace FERRY_NAMESPACE::cuda::detail {
 
-/// Makes the device of a stream current. The device of a captured stream cannot be queried: it must be current already.
+/// Makes the device of a stream current. The device of a captured stream must already be current, because it cannot be
+/// queried.
 class pack_device_guard {
    public:
     pack_device_guard(stream_ref on, char const* api) {
