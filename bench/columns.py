@@ -1,7 +1,8 @@
 """Compares conversions of columns to a requested schema with pyarrow's cast on one thread, in turns in one run, in processor time.
 
 usage: columns.py [rounds]
-Prints a row for each conversion: what, ours, peer, ratio (above 1 ours is faster). Of a million items, a tenth is null.
+Prints a row for each conversion: what, ours, peer, ratio (above 1 ours is faster). Of a million items, a tenth is null. Both sides
+allocate by malloc: the pools of pyarrow keep freed memory, whose pages cost nothing when it is used again.
 """
 
 import decimal
@@ -11,6 +12,7 @@ import time
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import minitensor as mt
 
@@ -40,7 +42,6 @@ def sources():
         (whole[0], pa.int32()), (whole[0], pa.int8()), (whole[0], pa.uint64()), (whole[1], pa.int64()), (whole[2], pa.int32()),
         (money, pa.decimal256(38, 2)), (money, pa.decimal64(18, 2)), (money, pa.decimal128(9, 2)),
         (lists, pa.large_list(pa.int64())), (lists, pa.list_(pa.int32())),
-        (pa.ListViewArray.from_arrays(lists.offsets[:-1], pa.array(np.diff(lists.offsets), pa.int32()), lists.values, mask=pa.array(null)), pa.list_(pa.int64())),
         (pa.DictionaryArray.from_arrays(few, pa.array([f"value {i}" for i in range(1000)])), pa.string()),
         (pa.DictionaryArray.from_arrays(few, pa.array(np.arange(1000.0))), pa.float64()),
         (pa.DictionaryArray.from_arrays(few, pa.array([f"value {i}" for i in range(1000)])), pa.dictionary(pa.int32(), pa.string())),
@@ -63,7 +64,7 @@ def measure(rounds):
             return column.__arrow_c_array__(schema)
 
         def theirs(source=source, to=to):
-            return source.cast(to)
+            return pc.cast(source, to, memory_pool=pa.system_memory_pool())
 
         if not pa.Array._import_from_c_capsule(*ours()).equals(theirs()):
             sys.exit(f"{source.type} to {to}: the values differ")

@@ -152,12 +152,14 @@ class conversion {
     static void with_offset(bool large, F f) {
         large ? f(std::int64_t{}) : f(std::int32_t{});
     }
+    /// Items of a block: the compiler copies as many of 8 bytes by vector instructions.
+    static constexpr std::size_t block = 32;
     /// Calls `f(values, i, count)` for blocks of a row, which are read once. Blocks of constant size become vector
     /// code.
-    template <class T, std::size_t More = 0, class F>
+    template <class T, class F>
     static void for_each_block(std::byte const* from, std::int64_t length, F f) {
-        constexpr std::int64_t size = 64;
-        std::array<T, std::size_t{size} + More> values{};
+        constexpr std::int64_t size = block;
+        std::array<T, block> values{};
         std::int64_t i = 0;
         for (; length - i >= size; i += size) {
             std::memcpy(values.data(), from + i * static_cast<std::int64_t>(sizeof(T)), sizeof values);
@@ -165,7 +167,7 @@ class conversion {
         }
         if (i == length) return;
         std::memcpy(values.data(), from + i * static_cast<std::int64_t>(sizeof(T)),
-                    (static_cast<std::size_t>(length - i) + More) * sizeof(T));
+                    static_cast<std::size_t>(length - i) * sizeof(T));
         f(values, i, length - i);
     }
 
@@ -227,7 +229,7 @@ class conversion {
     static void cast(column_view c, std::byte* to, Refuse refused) {
         for_each_block<From>(
             data_of(c, 1, sizeof(From)), c.length(), [&](auto const& from, std::int64_t i, auto count) {
-                std::array<To, 64> out;
+                std::array<To, block> out;
                 From lost = 0;
                 for (std::size_t k = 0; k < static_cast<std::size_t>(count); ++k) {
                     out[k] = static_cast<To>(from[k]);
@@ -252,8 +254,8 @@ class conversion {
         if (from_bytes == to_bytes) n.buffers.push_back({from, c.length() * from_bytes});
         auto* const to = from_bytes != to_bytes ? add(n, c.length(), to_bytes) : nullptr;
         wide most{};
-        for (std::int32_t digit = (most[0] = 1, 0); digit < want.type().precision; ++digit) {
-            std::uint64_t carry = 0;
+        for (std::int32_t digit = 0; digit < want.type().precision; ++digit) {
+            std::uint64_t carry = 9;
             for (auto& word : most) {
                 auto const low = (word & 0xffff'ffffu) * 10 + carry, high = (word >> 32) * 10 + (low >> 32);
                 word = high << 32 | (low & 0xffff'ffffu);
@@ -269,8 +271,12 @@ class conversion {
                 constexpr std::size_t words = (in() + 7) / 8;
                 auto const sign = value[words - 1] >> 63 != 0 ? ~std::uint64_t{0} : 0;
                 for (auto k = words; k < 4; ++k) value[k] = sign;
-                if (may_lose && !is_below(value, most) && valid[i]) refuse_item(path, i, want);
-                if (to != nullptr) std::memcpy(to + i * out, value.data(), static_cast<std::size_t>(out));
+                if (may_lose && !is_at_most(value, most) && valid[i]) refuse_item(path, i, want);
+                if (to == nullptr) continue;
+                if constexpr (out() == 4) store(to, i, static_cast<std::uint32_t>(value[0]));
+                else
+                    for (std::size_t k = 0; k < out() / 8; ++k)  // a copy of them all would wait for their stores
+                        std::memcpy(to + i * out + 8 * k, &value[k], 8);
             }
         };
         with_width(from_bytes, [&](auto in) { with_width(to_bytes, [&](auto out) { run(in, out); }); });
@@ -283,15 +289,12 @@ class conversion {
         else if (bytes == 16) f(std::integral_constant<std::int64_t, 16>{});
         else f(std::integral_constant<std::int64_t, 32>{});
     }
-    /// Whether the absolute value is below a positive bound.
-    [[nodiscard]] static bool is_below(wide value, wide const& most) noexcept {
-        if (value[3] >> 63 != 0) {
-            std::uint64_t carry = 1;
-            for (auto& word : value) word = ~word + carry, carry = carry != 0 && word == 0;
-        }
+    /// Whether the absolute value is at most a positive bound.
+    [[nodiscard]] static bool is_at_most(wide const& value, wide const& most) noexcept {
+        auto const sign = value[3] >> 63 != 0 ? ~std::uint64_t{0} : 0;  // the complement of -x is x - 1
         for (std::size_t k = 4; k-- > 0;)
-            if (value[k] != most[k]) return value[k] < most[k];
-        return false;
+            if (auto const word = value[k] ^ sign; word != most[k]) return word < most[k];
+        return sign == 0;
     }
 
     // ---- text, bytes and lists ----
@@ -311,23 +314,26 @@ class conversion {
                                                              << most);
         return used;
     }
-    /// Calls `f(begin, end, i, count)` with arrays of offsets, counted from the first one, which must not decrease.
+    /// Calls `f(begins, ends, i, count)` with arrays of offsets. Each item is checked by itself, because two loads of
+    /// one offset may differ.
     template <class F>
     void for_each_offset(column_view c, extent used, column_path const& path, F f) const {
         with_offset(is_large(c), [&]<class T>(T) {
-            bool is_bad = false;
-            auto const first = static_cast<T>(used.begin);
-            T last = first;
-            for_each_block<T, 1>(data_of(c, 1, sizeof(T)), c.length(), [&](auto& values, std::int64_t i, auto count) {
-                is_bad |= values[0] != last;
-                T shrinks = 0;
-                for (std::size_t k = 0; k < static_cast<std::size_t>(count); ++k)
-                    shrinks = static_cast<T>(shrinks | (values[k + 1] < values[k] ? 1 : 0));
-                last = values[static_cast<std::size_t>(count)];
-                if (is_bad || shrinks != 0 || last > used.end)
+            using word = std::make_unsigned_t<T>;
+            auto const first = static_cast<word>(used.begin), last = static_cast<word>(used.end);
+            auto const* const data = data_of(c, 1, sizeof(T));
+            std::array<word, block> ends;
+            for_each_block<word>(data, c.length(), [&](auto& begins, std::int64_t i, auto count) {
+                std::memcpy(ends.data(), data + (i + 1) * std::int64_t{sizeof(T)},
+                            static_cast<std::size_t>(count) * sizeof(T));
+                word bad = 0;  // its sign is set by a negative number
+                for (std::size_t k = 0; k < static_cast<std::size_t>(count); ++k) {
+                    auto const begin = begins[k], end = ends[k];
+                    bad |= begin | end | (begin - first) | (end - begin) | (last - end);
+                }
+                if (static_cast<T>(bad) < 0)
                     refuse_bad(path, message{"its offsets decrease between "} << used.begin << " and " << used.end);
-                for (auto& value : values) value = static_cast<T>(value - first);
-                f(values, i, count);
+                f(begins, ends, i, count);
             });
         });
     }
@@ -335,19 +341,24 @@ class conversion {
     void add_offsets(node& n, column_view c, extent used, bool large, column_path const& path) {
         require_count(path, used.end - used.begin, large);
         with_offset(large, [&]<class T>(T) {
-            auto* const to = add(n, c.length() + 1, sizeof(T));
-            for_each_offset(c, used, path, [&](auto const& from, std::int64_t i, auto count) {
-                std::array<T, 64> out;
-                for (std::size_t k = 0; k < static_cast<std::size_t>(count); ++k) out[k] = static_cast<T>(from[k]);
-                std::memcpy(to + i * static_cast<std::int64_t>(sizeof(T)), out.data(),
-                            static_cast<std::size_t>(count) * sizeof(T));
+            constexpr std::int64_t width = sizeof(T);
+            if (large == is_large(c) && used.begin == 0 && c.length() != 0)
+                return n.buffers.push_back({data_of(c, 1, width), (c.length() + 1) * width});
+            auto* const to = add(n, c.length() + 1, width);
+            for_each_offset(c, used, path, [&](auto const& begins, auto const&, std::int64_t i, auto count) {
+                auto const first = static_cast<std::remove_cvref_t<decltype(begins[0])>>(used.begin);
+                std::array<T, block> out;
+                for (std::size_t k = 0; k < static_cast<std::size_t>(count); ++k)
+                    out[k] = static_cast<T>(begins[k] - first);
+                std::memcpy(to + i * width, out.data(), static_cast<std::size_t>(count * width));
             });
             store(to, c.length(), static_cast<T>(used.end - used.begin));
         });
     }
     [[nodiscard]] column_parts from_offsets(column_view c, column_view want, column_path const& path) {
         auto& n = nodes_.emplace_back();
-        auto const used = used_by(c, path);
+        auto used = used_by(c, path);
+        if (!is_view(want.type().id) && is_large(c) == is_large(want)) used.begin = 0;  // then the offsets are shared
         auto const bytes = used.end - used.begin;
         auto const* const data = static_cast<std::byte const*>(c.buffers()[2].data) + used.begin;
         if (bytes != 0 && c.buffers()[2].data == nullptr) refuse_bad(path, message{"its data buffer is null"});
@@ -359,10 +370,10 @@ class conversion {
         }
         auto* const to = add(n, c.length(), 16);
         constexpr std::int64_t step = std::int64_t{1} << 30;  // data beyond 32 bits has a buffer for each step
-        for_each_offset(c, used, path, [&](auto const& at, std::int64_t i, auto count) {
+        for_each_offset(c, used, path, [&](auto const& begins, auto const& ends, std::int64_t i, auto count) {
             for (std::int64_t k = 0; k < count; ++k) {
-                std::int64_t const begin = at[static_cast<std::size_t>(k)],
-                                   size = at[static_cast<std::size_t>(k) + 1] - begin;
+                auto const begin = static_cast<std::int64_t>(begins[static_cast<std::size_t>(k)]) - used.begin,
+                           size = static_cast<std::int64_t>(ends[static_cast<std::size_t>(k)]) - used.begin - begin;
                 view_item item{static_cast<std::int32_t>(size)};
                 if (size > view_item::most_inline) {
                     require_count(path, size, false);
@@ -411,27 +422,32 @@ class conversion {
         auto const valid = validity(c);
         reporter const r{api_, where_};
         std::int64_t total = 0;
-        auto const read = [&](std::int64_t i) {
-            auto const k = at(i);
-            return k >= 0 && valid[k] ? items.read(k, r) : std::span<std::byte const>{};
-        };
         with_offset(large, [&]<class T>(T) {
             auto* const offsets = add(n, length + 1, sizeof(T));
             for (std::int64_t i = 0; i < length; ++i) {
                 store(offsets, i, static_cast<T>(total));
-                if (!checked_add(total, static_cast<std::int64_t>(read(i).size()), total)) total = -1;
-                if (total < 0) refuse(errc::overflow, path, message{"its text exceeds 63 bits"}, ": convert slices");
+                auto const k = at(i);
+                auto const size = k >= 0 && valid[k] ? items.size(k) : 0;
+                if (size < 0 || !checked_add(total, size, total))
+                    refuse_bad(path, message{"item "} << i << " has " << size << " bytes");
             }
             require_count(path, total, large);
             store(offsets, length, static_cast<T>(total));
         });
         auto* const to = add(n, total, 1);
+        // Copies of constant size need no calls. Items of 12 bytes lie in a view, which has so many.
+        auto const* const text = static_cast<std::byte const*>(is_view(c.type().id) ? nullptr : c.buffers()[2].data);
         std::int64_t done = 0;
         for (std::int64_t i = 0; i < length; ++i) {
-            auto const item = read(i);
+            auto const k = at(i);
+            if (k < 0 || !valid[k]) continue;
+            auto const item = items.read(k, r);
             auto const size = static_cast<std::int64_t>(item.size());
             if (size > total - done) refuse_bad(path, message{"item "} << i << " changed while it was read");
-            if (size != 0) std::memcpy(to + done, item.data(), item.size());
+            if (size <= view_item::most_inline && size != 0 &&
+                (text == nullptr || text + items.end() - item.data() >= 12))
+                std::memcpy(to + done, item.data(), 12);
+            else if (size != 0) std::memcpy(to + done, item.data(), item.size());
             done += size;
         }
         if (done != total) refuse_bad(path, message{"an item changed while it was read"});
@@ -459,10 +475,10 @@ class conversion {
         with_offset(large, [&]<class T>(T) {
             auto* const starts = add(n, c.length(), sizeof(T));
             auto* const sizes = add(n, c.length(), sizeof(T));
-            for_each_offset(c, used, path, [&](auto const& at, std::int64_t i, auto count) {
+            for_each_offset(c, used, path, [&](auto const& begins, auto const& ends, std::int64_t i, auto count) {
                 for (std::int64_t k = 0; k < count; ++k) {
-                    auto const begin = at[static_cast<std::size_t>(k)], end = at[static_cast<std::size_t>(k) + 1];
-                    store(starts, i + k, static_cast<T>(begin));
+                    auto const begin = begins[static_cast<std::size_t>(k)], end = ends[static_cast<std::size_t>(k)];
+                    store(starts, i + k, static_cast<T>(static_cast<std::int64_t>(begin) - used.begin));
                     store(sizes, i + k, static_cast<T>(end - begin));
                 }
             });
@@ -473,43 +489,45 @@ class conversion {
                                               column_path const& path) {
         auto const child = child_of(c, 0);
         auto const valid = validity(c);
-        indices starts(static_cast<std::size_t>(c.length())), sizes(starts.size());
-        std::int64_t begin = 0, total = 0;
-        bool is_in_order = true;
-        for (std::int64_t i = 0; i < c.length(); ++i) {
-            if (!valid[i]) continue;
-            auto const start = load_offset(c.buffers()[1].data, c.offset() + i, is_large(c)),
-                       size = load_offset(c.buffers()[2].data, c.offset() + i, is_large(c));
-            if (start < 0 || size < 0 || start > child.length() || size > child.length() - start)
-                refuse_bad(path, message{"item "} << i << " has " << size << " values from " << start
-                                                  << " on, expected values of its child, which has " << child.length());
-            if (size == 0) continue;
-            if (total == 0) begin = start;
-            is_in_order = is_in_order && start == begin + total;
-            starts[static_cast<std::size_t>(i)] = start;
-            sizes[static_cast<std::size_t>(i)] = size;
-            if (!checked_add(total, size, total)) total = (std::numeric_limits<std::int64_t>::max)();
-            require_count(path, to_starts ? start : total, is_large(want));
-        }
-        auto const length = static_cast<std::int64_t>(starts.size());
-        with_offset(is_large(want), [&]<class T>(T) {
-            auto* const first = add(n, length + !to_starts, sizeof(T));
-            auto* const second = to_starts ? add(n, length, sizeof(T)) : nullptr;
-            std::int64_t done = 0;
-            for (std::int64_t i = 0; i < length; ++i) {
-                auto const k = static_cast<std::size_t>(i);
-                store(first, i, static_cast<T>(to_starts ? starts[k] : done));
-                if (to_starts) store(second, i, static_cast<T>(sizes[k]));
-                done += sizes[k];
-            }
-            if (!to_starts) store(first, length, static_cast<T>(done));
+        std::vector<extent> runs;  // of items that follow each other in the result
+        std::int64_t total = 0;
+        auto const length = c.length();
+        with_offset(is_large(c), [&]<class From>(From) {
+            auto const *const starts = data_of(c, 1, sizeof(From)), *const sizes = data_of(c, 2, sizeof(From));
+            with_offset(is_large(want), [&]<class To>(To) {
+                auto* const first = add(n, length + !to_starts, sizeof(To));
+                auto* const second = to_starts ? add(n, length, sizeof(To)) : nullptr;
+                for (std::int64_t i = 0; i < length; ++i) {
+                    std::int64_t start = load<From>(starts, i), size = load<From>(sizes, i);
+                    // The items of a null stay if they are between those of its neighbours.
+                    bool const is_null = !valid[i];
+                    if (is_null && (to_starts || runs.empty() || start != runs.back().end)) start = size = 0;
+                    if (start < 0 || size < 0 || start > child.length() || size > child.length() - start) {
+                        if (!is_null)
+                            refuse_bad(path, message{"item "} << i << " has " << size << " values from " << start
+                                                              << " on, expected values of its child, which has "
+                                                              << child.length());
+                        size = 0;
+                    }
+                    store(first, i, static_cast<To>(to_starts ? start : total));
+                    if (to_starts) {
+                        require_count(path, (std::max)(start, size), is_large(want));
+                        store(second, i, static_cast<To>(size));
+                    } else if (size != 0) {
+                        if (runs.empty() || runs.back().end != start) runs.push_back({start, start});
+                        runs.back().end += size;
+                        if (!checked_add(total, size, total)) total = (std::numeric_limits<std::int64_t>::max)();
+                        require_count(path, total, is_large(want));
+                    }
+                }
+                if (!to_starts) store(first, length, static_cast<To>(total));
+            });
         });
         if (to_starts) return child;
-        if (is_in_order) return {child.node(), child.offset() + begin, total};
-        std::vector<column_view> lists;
-        for (std::size_t i = 0; i < starts.size(); ++i)
-            if (sizes[i] != 0) lists.emplace_back(child.node(), child.offset() + starts[i], sizes[i]);
-        return join(lists);
+        std::vector<column_view> items;
+        for (auto const& run : runs) items.emplace_back(child.node(), child.offset() + run.begin, run.end - run.begin);
+        if (items.empty()) items.emplace_back(child.node(), child.offset(), 0);
+        return items.size() == 1 ? items[0] : join(items);
     }
     [[nodiscard]] column_view join(std::vector<column_view> const& chunks) {
         return held_->between.emplace_back(concat(chunks, host_space{}, api_, where_)).view();

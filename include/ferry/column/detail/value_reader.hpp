@@ -143,6 +143,17 @@ class value_reader<std::span<std::byte const>> {
                           : std::span{data + (c_.offset() + i) * width, static_cast<std::size_t>(width)};
     }
 
+    /// The size of item i of text or views, which is not checked and may be negative.
+    [[nodiscard]] std::int64_t size(std::int64_t i) const noexcept {
+        auto const* const at = c_.buffers()[1].data;
+        if (!has_offsets_) return load<std::int32_t>(at, 4 * (c_.offset() + i));
+        auto const begin = load_offset(at, c_.offset() + i, is_large_),
+                   end = load_offset(at, c_.offset() + i + 1, is_large_);
+        return end < begin || begin < 0 ? -1 : end - begin;
+    }
+    /// The size of the text of a column with offsets.
+    [[nodiscard]] std::int64_t end() const noexcept { return end_; }
+
    private:
     [[nodiscard]] std::span<std::byte const> between(auto r, std::int64_t i, std::int64_t begin,
                                                      std::int64_t end) const {
