@@ -1,9 +1,12 @@
-"""mt.Column of fixed-size lists and of arrow.fixed_shape_tensor as tensors of more dimensions, beside pyarrow."""
+"""mt.Column of fixed-size lists and of arrow.fixed_shape_tensor as tensors of more dimensions, beside other libraries."""
 
 import json
 import random
 
+import duckdb
+import nanoarrow
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -86,6 +89,25 @@ def test_any_permutation_returns_as_it_was_and_has_the_shapes_of_the_specificati
     storage = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(100, dtype="i4")), 100)
     x = np.from_dlpack(mt.Column.from_arrow(pa.ExtensionArray.from_storage(type_, storage)))
     assert np.array_equal(x, np.arange(100).reshape(1, 10, 2, 5).transpose(0, 3, 1, 2))
+
+
+def test_arrays_of_polars_duckdb_and_nanoarrow_are_tensors_and_tensors_are_their_arrays():
+    rng = random.Random(13)
+    for _ in range(40):
+        shape = tuple(rng.randint(1, 4) for _ in range(rng.randint(2, 4)))
+        numbers = np.arange(np.prod(shape), dtype=rng.choice(["f4", "i8", "u1"])).reshape(shape)
+        c = mt.Column.from_dlpack(numbers)
+        series = pl.Series(c)
+        assert series.dtype.shape == shape[1:] and np.array_equal(series.to_numpy(), numbers)
+        assert nanoarrow.Array(c).to_pylist() == numbers.tolist()
+        begin = rng.randrange(shape[0])
+        for theirs in (series, nanoarrow.c_array(c)):
+            x = np.from_dlpack(mt.Column.from_arrow(theirs)[begin:])
+            assert x.dtype == numbers.dtype and np.array_equal(x, numbers[begin:])
+        batch = mt.Column.from_arrow(pa.table({"x": lists_of(numbers)}))
+        relation = duckdb.sql("select x from batch")
+        assert [np.array(row).tolist() for (row,) in relation.fetchall()] == numbers.tolist()
+        assert np.array_equal(np.from_dlpack(mt.Column.from_arrow(relation).children[0]), numbers)
 
 
 def test_tensors_in_a_table_keep_their_type():
