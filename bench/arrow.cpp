@@ -87,6 +87,18 @@ void join_stream(benchmark::State& state) {
 }
 BENCHMARK(join_stream);
 
+/// Imports a stream, and exports its chunks, which are not joined, as another.
+void import_export_stream(benchmark::State& state) {
+    bench::two_row_batches batches;
+    for (auto _ : state) {
+        auto stream = batches.stream();
+        ArrowArrayStream out;
+        ferry::to_arrow(ferry::from_arrow(&stream), &out);
+        bench::drain(out);
+    }
+}
+BENCHMARK(import_export_stream);
+
 }  // namespace
 
 BENCHMARK_MAIN();

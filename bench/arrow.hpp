@@ -92,6 +92,12 @@ class two_row_batches {
     std::int64_t left_ = 0;
 };
 
+/// Reads a stream to its end.
+inline void drain(ArrowArrayStream& stream) {
+    for (ArrowArray chunk; stream.get_next(&stream, &chunk) == 0 && chunk.release != nullptr;) chunk.release(&chunk);
+    stream.release(&stream);
+}
+
 /// 1,600 chunks of two items, whose dictionaries have 20 integers in one of seven orders, each in its own memory.
 [[nodiscard]] inline std::vector<ferry::column> dictionary_chunks() {
     struct owner {

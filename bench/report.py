@@ -112,6 +112,10 @@ def arrow(programs, quick):
                 done = "import, export, release" if "export" in steps else "import, release"
                 yield row("Arrow's C data interface", f"{what}: {done}", spoken(ours), against, spoken(time[name]), time[name] / ours,
                           at_most(limit), ours <= limit * time[name] if limit else None)  # fmt: skip
+    if (name := "pyarrow_import_export_stream") in time:
+        ours = time["import_export_stream"]
+        yield row("Arrow's C data interface", "a stream of 16,000 batches of two rows: import, export, release", spoken(ours), "Arrow C++", spoken(time[name]), time[name] / ours,
+                  at_most(1), ours <= time[name])  # fmt: skip
     for what, count in (("compact", "a slice"), ("concat", "ten slices")):
         for kind, items in (("i", "integers"), ("i_nulls", "integers with nulls"), ("u_nulls", "texts with nulls")):
             for size in (1_000, 100_000):

@@ -74,4 +74,19 @@ void pyarrow_combine_chunks(benchmark::State& state) {
 }
 BENCHMARK(pyarrow_combine_chunks);
 
+void pyarrow_import_export_stream(benchmark::State& state) {
+    bench::two_row_batches batches;
+    for (auto _ : state) {
+        auto stream = batches.stream();
+        ArrowArrayStream out;
+        auto const reader = arrow::ImportRecordBatchReader(&stream);
+        auto const chunks = reader.ok() ? (*reader)->ToRecordBatches() : reader.status();
+        auto const again = chunks.ok() ? arrow::RecordBatchReader::Make(*chunks) : chunks.status();
+        if (!again.ok() || !arrow::ExportRecordBatchReader(*again, &out).ok())
+            return state.SkipWithError("Arrow refuses");
+        bench::drain(out);
+    }
+}
+BENCHMARK(pyarrow_import_export_stream);
+
 }  // namespace
