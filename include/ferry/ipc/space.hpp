@@ -23,7 +23,7 @@ class shared_space {
     [[nodiscard]] FERRY_INLINE void* allocate(std::size_t bytes, std::size_t alignment = default_alignment,
                                               std::source_location where = std::source_location::current());
     /// Frees memory of this space, and removes its name if this process allocated it. Importers keep their mappings.
-    /// \param p  from `allocate`
+    /// \param p  memory returned by `allocate`
     FERRY_INLINE void deallocate(void* p, std::size_t, std::size_t = default_alignment) noexcept;
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
     /// Returns whether a tensor lies in memory that the session shares without a copy.

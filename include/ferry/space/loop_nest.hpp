@@ -12,8 +12,8 @@ namespace FERRY_NAMESPACE {
 ///
 /// There are no dimensions of extent 1, destination strides are positive and descending, and adjacent dimensions that
 /// are contiguous in both layouts are merged. Only a plan of kind transpose has another order. Extents are in units;
-/// offsets and strides are distances in bytes, or in bits for a plan of kind bits. Trivially copyable. Never allocates:
-/// `max_rank` suffices for every shape, because the number of elements fits in 63 bits (R32) and every extent is at
+/// offsets and strides are distances in bytes, or in bits for a plan of kind bits. Trivially copyable. Never allocates,
+/// because `max_rank` suffices for every shape: the number of elements fits in 63 bits (R32) and every extent is at
 /// least 2. Entries at `rank` and above are uninitialised.
 struct loop_nest {
     /// Maximum number of dimensions.

@@ -28,8 +28,8 @@ struct place {
     return names[root.index()];
 }
 
-/// Appends a pointer that `below` more steps follow, and returns its number of steps. Omits the end of long keys and
-/// the middle of deep pointers, so that the rest of the message fits.
+/// Appends a pointer, and returns its number of steps. `below` is the number of steps that the caller appends after it.
+/// Omits the end of long keys and the middle of deep pointers, so that the rest of the message fits.
 constexpr int append(inplace_text& out, place const& p, int below) noexcept {
     if (p.parent == nullptr) return 0;
     int const above = append(out, *p.parent, below + 1);

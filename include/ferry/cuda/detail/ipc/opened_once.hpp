@@ -11,7 +11,7 @@
 
 namespace FERRY_NAMESPACE::cuda::detail {
 
-/// Objects that a process may open only once. An object is closed when its last use ends.
+/// Objects that a process may open only once. An object is closed when its last `use` is destroyed.
 ///
 /// `a.is_same(b)` returns whether two opened objects are the same; `a.join(b)` takes over the access that opening `b`
 /// added, so that the destructor of `b` closes nothing. Thread-safe. Copies of this object refer to one table, which
