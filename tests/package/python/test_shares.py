@@ -265,7 +265,10 @@ def test_a_publisher_takes_its_shares_or_leaves_all_of_them(names):
         refusal(ValueError, camera.begin().__enter__)
         slot.tensor.fill(1)
     refusal(ValueError, slot.__exit__, None, None, None)
-    assert camera.generation == 1
+    camera.begin().__enter__()  # without an end: not published
+    with camera.begin() as slot:
+        slot.tensor.fill(2)
+    assert camera.generation == 2
 
 
 def test_tables_are_frames_as_well(names):

@@ -287,6 +287,10 @@ class publisher {
 class slot {
    public:
     slot(nb::object owner, nb::object timeout) : owner_{std::move(owner)}, timeout_{std::move(timeout)} {}
+    slot(slot const&) = delete;
+    ~slot() {
+        if (number_ && owner_.is_valid()) owner().end({});  // of a block that never ended
+    }
     void enter() {
         if (number_) throw nb::value_error("the block of this slot has begun: call begin again");
         number_ = owner().begin(timeout_);
