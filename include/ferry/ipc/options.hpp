@@ -27,8 +27,8 @@ enum class segment_kind : std::uint8_t {
 struct session_options {
     /// Maximum number of unused mappings kept for later attaches; the least recently used ones are removed first. 0
     /// keeps none. Because a session has no thread, an unused mapping whose share is closed stays, within this limit
-    /// and `unused_bytes`, until the next share, attach that makes a mapping, `session::collect`, or release of a
-    /// tensor that checks for closed shares, which releases do at most once in 1 ms.
+    /// and `unused_bytes`, until a later call removes it: a share, an attach that makes a mapping, `session::collect`,
+    /// or the release of a tensor, which checks for closed shares at most once in 1 ms.
     std::size_t unused_mappings = 64;
     /// Kind of the segments that the session or `shared_space` allocates. A share of device memory has a segment as
     /// well, without data. Anonymous segments need no /dev/shm and are not limited by its size (64 MiB in many

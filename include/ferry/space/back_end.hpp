@@ -107,7 +107,7 @@ concept never_copies = requires { requires B::never_copies; };
 struct share_only_back_end : host_back_end {
     static constexpr bool never_copies = true;  ///< exchanges through this back end contain no code for copies
 };
-/// A back end for exchanges and shares that never copy: those that require a copy throw errc::copy_needed, and the
+/// A back end for exchanges and shares that never copy. They throw errc::copy_needed if a copy is required, and the
 /// compiler generates no code for the copies of exchanges. Functions that copy columns treat it as `host_only`.
 inline constexpr share_only_back_end share_only{};
 

@@ -261,7 +261,7 @@ class tensor_view {
 
 namespace detail {
 
-/// Returns the address for a struct or a call that has no const, whether the view is read-only or not.
+/// Returns the address as a `void*`, even of a read-only view, for structs and functions that do not use const.
 [[nodiscard]] constexpr void* untyped_data(tensor_view const& v) noexcept { return const_cast<void*>(v.data()); }
 
 }  // namespace detail

@@ -30,8 +30,8 @@ namespace FERRY_NAMESPACE::detail {
 /// Fails with errc::stream unless a stream can order work on memory of one of two devices. Refuses a null handle (R44),
 /// a stream of another family, and the default stream of another device.
 ///
-/// Each function that takes a stream for memory that it does not negotiate about calls this first. No work is pending
-/// on memory of type cpu (R46): for such memory alone, any stream but a null one is accepted and not used. Tokens that
+/// Functions that take a stream without a negotiation call this function first. Because no work is pending on memory of
+/// type cpu (R46), any stream but a null one is accepted for such memory alone, and is not used. Tokens that
 /// identify no stream are accepted.
 [[nodiscard]] inline bool check_stream(stream_token on, device d, device other, reporter r) {
     if (!on.names_stream()) return true;

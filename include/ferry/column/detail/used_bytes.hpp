@@ -107,9 +107,9 @@ struct copied_range {
     std::int64_t bytes;
     std::int64_t at = 0;
 };
-/// Plans the copies of the ranges: in address order, each byte once, aligned as before. Because a copy must not leave
-/// an allocation, only ranges that overlap, or that are close together in `readable`, are copied together, with the
-/// gaps between them. Sorts the ranges, which are copied_range or derived from it.
+/// Plans copies of the ranges in address order, which copy each byte once and keep the alignment. Because a copy must
+/// not leave an allocation, only ranges that overlap, or that are close together in `readable`, are copied together,
+/// with the gaps between them. Sorts the ranges, which are copied_range or derived from it.
 /// \return  number of bytes of the allocation
 template <class Ranges>
 [[nodiscard]] std::int64_t lay_out(Ranges& ranges, std::vector<copied_range>& runs,

@@ -124,8 +124,8 @@ struct fixed_view {
     [[nodiscard]] tensor_view const& operator()(auto&) const noexcept { return view; }
 };
 
-/// Returns true if the elements of a view lie within the address space although their address has changed: compact
-/// elements occupy less than 2^63 bytes (R32). `check_view` decides about other views.
+/// Returns true if the elements of a view, whose address has changed, certainly lie within the address space, because
+/// compact elements occupy less than 2^63 bytes (R32). `check_view` checks other views.
 [[nodiscard]] FERRY_ALWAYS_INLINE bool is_in_address_space(tensor_view const& v) noexcept {
     if constexpr (sizeof(std::uintptr_t) < 8) return false;
     else return v.strides().is_implicit() && reinterpret_cast<std::intptr_t>(v.data()) > 0;  // not null, below 2^63
