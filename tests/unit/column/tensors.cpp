@@ -1,5 +1,6 @@
 // Fixed-size lists, and the extension type arrow.fixed_shape_tensor, as tensors of more dimensions, both ways.
 #include <ferry/column.hpp>
+#include <ferry/column/detail/fixed_shape.hpp>
 #include <ferry/column/metadata.hpp>
 
 #include <support/allocation_failure.hpp>
@@ -10,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -199,6 +201,28 @@ TEST_CASE("metadata that does not describe the lists is refused") {
         fails(errc::bad_column, [&] { static_cast<void>(ferry::to_tensor(c.made)); },
               {"t: the metadata of arrow.fixed_shape_tensor", "24"});
     }
+}
+
+TEST_CASE("changed metadata is read within its text, or refused") {
+    std::string const valid = R"( {"shape":[2,3,4],"permutation":[2,0,1],"names":["a\"]",{"b":[]}]} )";
+    std::string const letters = R"({}[]",:\ 0129-.shape)";
+    std::mt19937 random{5};
+    auto const below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    int read = 0, refused = 0;
+    for (int turn = 0; turn < 20'000; ++turn) {
+        auto text = valid;
+        for (auto edits = 1 + below(3); edits-- > 0 && !text.empty();)
+            if (auto const at = below(text.size()); below(4) == 0) text.resize(at);
+            else if (below(2) == 0) text.erase(at, 1 + below(3));
+            else text[at] = letters[below(letters.size())];
+        std::vector<char> const exact(text.begin(), text.end());  // ends where the memory ends
+        extents shape, permutation;
+        bool const is_valid = ferry::detail::fixed_shape_reader{{exact.data(), exact.size()}}.read(shape, permutation);
+        ++(is_valid ? read : refused);
+        if (is_valid) CHECK(std::all_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent >= 0; }));
+    }
+    CHECK(read > 1'000);
+    CHECK(refused > 1'000);
 }
 
 TEST_CASE("a tensor becomes nested fixed-size lists that share it, and a validity is that of the rows") {
