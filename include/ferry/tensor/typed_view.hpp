@@ -13,7 +13,7 @@ namespace FERRY_NAMESPACE {
 /// Created by `as`, which checks type, rank, access and layout. References the elements. A view of static rank stores
 /// its extents and strides; a view of dynamic rank references them. Copyable; as thread-safe as T*.
 ///
-/// Elements of type T const are read-only (D3). With access_from::device, host code cannot access elements: pass
+/// Elements of type T const are read-only (D3). With access_from::device, host code cannot access elements; pass
 /// `data()` to a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
 template <class T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 class typed_view : private detail::refused_arguments<Rank, Access == access_from::host> {

@@ -48,8 +48,8 @@ struct node_thrower {
 inline constexpr std::size_t most_of_lists = std::size_t{1} << 26;
 
 /// Appends the value of item `i`, such that two items of one type have equal keys if and only if they have the same
-/// bytes, or are null. Another process may change the column: each number is loaded once, and checked before it is
-/// used.
+/// bytes, or are null. Because another process may change the column, each number is loaded once, and checked before
+/// it is used.
 /// \throws error  errc::bad_column: offsets, views, type ids, run ends or indices that are out of range
 inline void append_key(std::string& key, column_view c, std::int64_t i, node_thrower r) {
     auto const id = c.type().id;

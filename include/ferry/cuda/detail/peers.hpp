@@ -68,7 +68,7 @@ class peer_pairs {
 
 /// Returns whether a peer with peer access can access memory that belongs to no pool: true for memory allocated by
 /// cudaMalloc, and for virtual memory to which the peer has been given access. IPC memory is mapped for one device
-/// only: access by a kernel on another device would corrupt the context.
+/// only, and access by a kernel on another device would corrupt the context.
 [[nodiscard]] inline bool is_accessible_by(std::int32_t reader, void const* p) {
     if (is_of_malloc(p)) return true;
     CUmemLocation location{};
