@@ -1,6 +1,6 @@
 """Tests each way to get ferry by a separate consumer project outside of the tree, and the errors for missing dependencies.
 
-usage: run.py --compiler COMPILER --clang COMPILER --dlpack INCLUDE_DIR [--python PYTHON] [NAME...]
+usage: run.py --compiler COMPILER --clang COMPILER --dlpack INCLUDE_DIR [--python PYTHON] [--all-wheels] [NAME...]
 
 A way is a folder of consumers/: its build.sh runs in a copy of it, with main.cpp and CMakeLists.txt from above where it has
 none, and ends with `ferry VERSION` if a program of ferry's has run. It knows FERRY (this tree), DLPACK, CXX, PYTHON, after
@@ -51,6 +51,7 @@ class Package:
     def __init__(self, arguments, work):
         self.compiler, self.clang, self.dlpack, self.work = arguments.compiler, arguments.clang, arguments.dlpack, work
         self.python = os.path.abspath(arguments.python)
+        self.all_wheels = arguments.all_wheels
         self.version = version_of_header()
         nvcc = shutil.which("nvcc", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
         tools = os.path.dirname(self.python)
@@ -131,6 +132,11 @@ def python_wheel(package):
     """A program that uses ferry-config, and an extension module with the wheel as a build requirement."""
     lines = package.build("python").splitlines()
     expect(f"ferry {package.version}" in lines and lines[-1] == "6.0", "\n".join(lines))
+
+
+def wheels(package):
+    """The wheel of ferry-dlpack for this Python, repaired, in an empty environment."""
+    package.run("bash", ROOT / "packaging/python/wheels", *([] if package.all_wheels else [package.python]))
 
 
 def components(package):
@@ -287,6 +293,7 @@ def versions(package):
     said = {
         "ferry-config-version.cmake": re.search(r'set\(PACKAGE_VERSION "([^"]+)"\)', read(prefix / "share/cmake/ferry/ferry-config-version.cmake"))[1],
         "ferry.pc": re.search(r"^Version: (\S+)$", read(prefix / "share/pkgconfig/ferry.pc"), re.M)[1],
+        "ferry-dlpack": re.search(r'__version__ = "([^"]+)"', read(ROOT / "packaging/python/ferry/python/ferry/__init__.py"))[1],
         "ports/ferry/vcpkg.json": json.loads(read(ROOT / "ports/ferry/vcpkg.json"))["version"],
         "the wheel": re.search(r"^Version: (\S+)$", metadata, re.M)[1],
         "conanfile.py": json.loads(inspected)["version"],
@@ -316,6 +323,7 @@ CHECKS = {
     "components": (components, ["find_package"], "every component, installed and from source"),
     "compiled": (way("compiled"), [], "the engines compiled once: installed static and shared, from source, and by hand"),
     "conan": (way("conan"), [], "Conan 2"),
+    "wheels": (wheels, [], "wheels of ferry-dlpack, in an empty environment"),
     "release": (release, [], "packaging/release makes the same files again"),
     "vcpkg": (way("vcpkg"), ["release"], "vcpkg's port, as an overlay and of a release"),
     "copy": (way("copy"), [], "a copy of include/"),
@@ -338,6 +346,7 @@ def main():
     parser.add_argument("--clang", default="clang++-19")
     parser.add_argument("--dlpack", required=True)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--all-wheels", action="store_true", help="wheels for all CPythons that are found")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CHECKS))
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(CHECKS):
