@@ -294,3 +294,17 @@ TEST_CASE("a requested schema does not convert device memory, or the storage of 
     CHECK(same.format() == "l");
     CHECK(ferry::metadata_view{same.view().metadata()}.find("ARROW:extension:name") == "a");
 }
+
+TEST_CASE("an allocation that fails in any conversion leaves nothing behind, and the column as it was") {
+    char const* const pairs[][2] = {{"u", "vu"}, {"vu", "U"}, {"+vl", "+L"}, {"+l", "+vL"}, {"dictionary", ""}};
+    for (auto const& [from, to] : pairs) {
+        INFO(from, " to ", to);
+        column_maker maker{7};
+        auto const c = maker.make(from, 40, 2);
+        auto const shown = support::shown(c.view());
+        auto const type = c.has_dictionary() ? c.view().dictionary() : c.view();
+        CHECK(support::for_each_failing_allocation(
+                  [&](int) { static_cast<void>(*to != '\0' ? ferry::as(c, to) : ferry::as(c, type)); }) > 3);
+        CHECK(support::shown(c.view()) == shown);
+    }
+}

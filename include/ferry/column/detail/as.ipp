@@ -227,6 +227,16 @@ class conversion {
     }
     template <class From, class To, class Refuse>
     static void cast(column_view c, std::byte* to, Refuse refused) {
+        if constexpr (std::in_range<To>((std::numeric_limits<From>::max)()) &&
+                      std::in_range<To>((std::numeric_limits<From>::min)())) {
+            auto const* const from = data_of(c, 1, sizeof(From));
+            for (std::int64_t i = 0; i < c.length(); ++i) {
+                From value;
+                std::memcpy(&value, from + i * std::int64_t{sizeof(From)}, sizeof value);
+                store(to, i, static_cast<To>(value));
+            }
+            return;
+        }
         for_each_block<From>(
             data_of(c, 1, sizeof(From)), c.length(), [&](auto const& from, std::int64_t i, auto count) {
                 std::array<To, block> out;
