@@ -22,6 +22,7 @@ NUMBERS = Node(name=b"numbers", metadata=pack.pack("<ii1si2s", 1, 1, b"k", 2, b"
 BITS = Node(b"b", 3, (None, b"\5"), name=b"bits")
 NULLS = Node(buffers=(b"\5", NUMBERS.buffers[1]), name=b"nulls")
 GOOD = struct(NUMBERS, Node(dictionary=NAMES, name=b"words", buffers=(None, pack.pack("<3i", 2, 0, 1))), BITS, NULLS, NAMES)
+WANTED = struct(Node(b"l", 3, (None, bytes(24))), Node(b"U", 3, (None, bytes(32), b"")), BITS, NULLS, Node(b"vu", 3, (None, bytes(48), None)))
 BAD = struct(NUMBERS, Node(length=-1))
 
 
@@ -72,6 +73,9 @@ def on_column(work):
     return path
 
 
+WANTED_SCHEMA = mt.Column.from_arrow(Forged(Tree(WANTED))).__arrow_c_schema__()
+
+
 def refused():
     """Without a frame of Python's: CPython itself loses the error when it has no memory for the traceback of a second one."""
     tree = tree_of(GOOD)
@@ -87,6 +91,7 @@ PATHS = {
     "joined": stream_of(GOOD, GOOD, GOOD),
     "array": on_column(lambda c: c.__arrow_c_array__()),
     "device_array": on_column(lambda c: c.__arrow_c_device_array__()),
+    "requested": on_column(lambda c: c.__arrow_c_array__(WANTED_SCHEMA)),
     "schema": on_column(lambda c: c.__arrow_c_schema__()),
     "numbers": on_column(lambda c: c.children[0].__dlpack__(max_version=(1, 1))),
     "numbers_legacy": on_column(lambda c: c.children[0].__dlpack__()),

@@ -20,7 +20,7 @@ PATHS = [
 
 STREAM_PATHS = ["stream", "stream_refused", "joined"]
 COLUMN_PATHS = [
-    *STREAM_PATHS, "import", "import_device", "import_refused", "array", "device_array", "schema", "numbers", "numbers_legacy",
+    *STREAM_PATHS, "import", "import_device", "import_refused", "array", "device_array", "requested", "schema", "numbers", "numbers_legacy",
     "bits", "refused_nulls", "slice", "children", "dictionary", "metadata", "name", "validate",
 ]  # fmt: skip
 
