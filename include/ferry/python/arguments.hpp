@@ -192,7 +192,7 @@ FERRY_COLD inline void make_names(atomic_pointer<interned_names const>& cached) 
 ///                object with `__dlpack_device__`
 /// \return        device; std::nullopt with a Python error set: ValueError, or an exception raised by
 ///                `__dlpack_device__` or `__index__`. The type and id of a pair are not checked
-[[nodiscard]] inline std::optional<device> as_device(PyObject* object) noexcept {
+[[nodiscard]] FERRY_COLD inline std::optional<device> as_device(PyObject* object) noexcept {
     constexpr ferry::detail::sentence error_text =
         " must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";
     try {

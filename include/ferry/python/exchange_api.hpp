@@ -32,8 +32,8 @@ struct FERRY_HIDDEN exchange_table {
         try {
             auto const v = read_prototype(prototype, out);
             BackEnd b{};
+            ferry::detail::reporter const r{allocator_name, in_python};
             if constexpr (allocates<T>) {
-                ferry::detail::reporter const r{allocator_name, in_python};
                 static_cast<void>(ferry::detail::check_lanes(v, ferry::detail::accepted_by<T>, r));
                 auto fresh = ferry::detail::allocate_array<T>(v.dtype(), v.shape(), v.device(), {});
                 static_cast<void>(ferry::detail::check_result(fresh, r));
@@ -41,7 +41,13 @@ struct FERRY_HIDDEN exchange_table {
                                                                          ferry::detail::describe, v.device(),
                                                                          flags::none, version::current, r);
             } else {
-                *out = exports_by<BackEnd>::allocate(compiled_back_end(b), v, {allocator_name, in_python});
+                static_cast<void>(ferry::detail::check_support(b, v.device(), r));
+                auto fresh = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), stream_token{});
+                static_cast<void>(ferry::detail::check_memory(fresh, r));
+                auto& memory = ferry::detail::unwrapped(fresh);
+                ferry::detail::describe_memory const described{v};
+                *out = ferry::detail::make_valid_raw<DLManagedTensorVersioned>(
+                    std::move(memory), described, described(memory), v.device(), flags::none, version::current, r);
             }
             return 0;
         } catch (...) {
@@ -79,19 +85,6 @@ struct FERRY_HIDDEN exchange_table {
             imported got{ferry::from_dlpack(tensor)};
             require_main_interpreter();
             BackEnd b{};
-            if constexpr (!accepts_padded<T>)
-                if (got.tensor.view().is_padded()) {
-                    if constexpr (allocates<T>) {
-                        device const dev = got.tensor.device();
-                        auto const req = ferry::detail::with_stream<T>(request{}, dev);
-                        gil_releasing_back_end releasing{b};
-                        got.tensor = ferry::detail::copy_if_needed<T>(std::move(got.tensor), req,
-                                                                      ferry::detail::ready_after(req, dev), releasing,
-                                                                      {"ferry::from_dlpack", in_python});
-                    } else {
-                        imports_by<BackEnd>::pack(compiled_back_end(b), importer_for<T>(b), got);
-                    }
-                }
             accept_struct(importer_for<T>(b), got);
             *out =
                 wrap_array<Wrap, T>(ferry::detail::consume<T>(std::move(got.tensor), got.ready_on), wrap_context.get());
@@ -111,9 +104,9 @@ struct FERRY_HIDDEN exchange_table {
             array_in<T, Unwrap> held{static_cast<PyObject*>(object)};
             T& array = *held;
             tensor_view const& v = view_of(array);
-            check_borrowable(v);
+            DLTensor const lent = borrowed(v);
             order_current_stream(array, v.device());
-            *out = borrowed(v);
+            *out = lent;
             return 0;
         } catch (...) {
             translate_exception();

@@ -86,31 +86,27 @@ inline constexpr char const* allocator_name = "managed_tensor_allocator";
 [[nodiscard]] FERRY_PYTHON_INLINE tensor_view read_prototype(DLTensor const* prototype, void const* out);
 /// Passes the current exception to the caller of the allocator. Must be called in a catch block.
 FERRY_PYTHON_INLINE void pass_error(void* context, void (*set_error)(void*, char const*, char const*)) noexcept;
-/// Requires that a DLTensor can represent a view (R75).
-FERRY_PYTHON_INLINE void check_borrowable(tensor_view const& v);
-/// Returns the DLTensor of a view that check_borrowable accepted.
-[[nodiscard]] FERRY_PYTHON_INLINE DLTensor borrowed(tensor_view const& v) noexcept;
+/// Returns the DLTensor of a view. Fails for views that it cannot represent (R75).
+[[nodiscard]] FERRY_PYTHON_INLINE DLTensor borrowed(tensor_view const& v);
+/// Converts a copy to a capsule.
+[[nodiscard]] FERRY_PYTHON_INLINE PyObject* copied_capsule(managed_tensor&& copied, bool is_legacy);
+/// Carries out a decision to copy a tensor. The copy keeps `source`, the owner of the tensor, while a stream reads it;
+/// null if nothing reads the tensor later.
+template <class Consumer, class BackEnd>
+[[nodiscard]] managed_tensor copy_export(BackEnd& b, decision const& d, tensor_view const& v, stream_token ready,
+                                         managed_tensor* source) {
+    gil_releasing_back_end const releasing{b};
+    auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
+    return ferry::detail::trusted::adopt(ferry::detail::execute<DLManagedTensorVersioned, Consumer, true>(
+        d, v, ready, releasing, never_shares, {"__dlpack__", in_python}, ferry::detail::tensor_source{source}));
+}
 
 /// The functions of exports that call the back end. Compiled once for each type that compiled_back_end returns.
 template <class BackEnd>
 struct FERRY_HIDDEN exports_through {
-    /// Requires that the back end can carry out a decision about a tensor on `from`.
-    FERRY_COLD static void require_possible(BackEnd const& b, decision const& d, device from);
-    /// Performs the wait of a decision to share data on `from` that is ready on `ready`.
-    FERRY_COLD static void wait_to_share(BackEnd const& b, decision const& d, device from, stream_token ready);
-    /// Carries out a decision to copy a tensor. The copy keeps `source`, the owner of the tensor, while a stream reads
-    /// it; null if nothing reads the tensor later.
     [[nodiscard]] FERRY_NOINLINE static managed_tensor copy(BackEnd const& b, decision const& d, tensor_view const& v,
                                                             stream_token ready, managed_tensor* source);
-    /// Returns a new tensor with the layout of a valid view.
-    [[nodiscard]] static DLManagedTensorVersioned* allocate(BackEnd const& b, tensor_view const& v,
-                                                            ferry::detail::reporter r);
 };
-template <class BackEnd>
-using exports_by = exports_through<std::remove_cvref_t<decltype(compiled_back_end(std::declval<BackEnd&>()))>>;
-
-/// Converts a copy to a capsule, which contains a legacy struct if the request demands one.
-[[nodiscard]] FERRY_PYTHON_INLINE PyObject* copied_capsule(managed_tensor&& copied, bool is_legacy);
 
 /// Exports an array as a new capsule.
 /// \return       new reference
@@ -123,17 +119,13 @@ template <class T, class BackEnd>
     d.bits |= added;
     if constexpr (ferry::detail::never_copies<BackEnd>)
         if (d.action == action::copy) fail_uncopied(req, v.device(), d.to);
-    using through = exports_by<BackEnd>;
-    if (d.action != action::share || d.wait != wait::none)
-        through::require_possible(compiled_back_end(b), d, v.device());
+    gil_releasing_back_end releasing{b};
+    static_cast<void>(ferry::detail::check_decision(d, v.device(), releasing, r));
     // Another thread may change the array while the GIL is released: exports the owner that `share` returned before.
     auto shared = array_traits<std::remove_const_t<T>>::share(array);
     static_cast<void>(ferry::detail::check_result(shared, r));
     auto& handle = ferry::detail::unwrapped(shared);
-    if constexpr (has_ready_event<T>) {
-        gil_releasing_back_end releasing{b};
-        static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
-    }
+    static_cast<void>(ferry::detail::wait_for_array(array, d, v.device(), releasing, r));
     auto const described = view_of(handle);
     tensor_view const& held = described;
     auto const own = [&]<class Raw>(std::type_identity<Raw>, device to, flags bits, version max) {
@@ -144,23 +136,18 @@ template <class T, class BackEnd>
     if constexpr (!ferry::detail::never_copies<BackEnd>) {
         if (d.action == action::copy) {  // a legacy struct then owns the copy, so that the code for copies exists once
             if (is_legacy) d.stamp = version::current;
-            if constexpr (allocates<std::remove_const_t<T>>) {
-                gil_releasing_back_end releasing{b};
-                auto* const raw = ferry::detail::export_shared<DLManagedTensorVersioned, std::remove_const_t<T>, true>(
-                    own, d, held, ready, releasing, r);
-                return copied_capsule(ferry::detail::trusted::adopt(raw), is_legacy);
-            } else {
-                managed_tensor source;
-                bool const keeps = ferry::detail::reads_after_return(d, held.device());  // R50
-                if (keeps)
-                    source =
-                        ferry::detail::trusted::adopt(own(versioned, held.device(), held.flags(), version::current));
-                return copied_capsule(through::copy(compiled_back_end(b), d, held, ready, keeps ? &source : nullptr),
-                                      is_legacy);
-            }
+            managed_tensor source, copied;
+            bool const keeps = ferry::detail::reads_after_return(d, held.device());  // R50
+            if (keeps)
+                source = ferry::detail::trusted::adopt(own(versioned, held.device(), held.flags(), version::current));
+            auto* const kept = keeps ? &source : nullptr;
+            if constexpr (allocates<std::remove_const_t<T>>)
+                copied = copy_export<std::remove_const_t<T>>(b, d, held, ready, kept);
+            else copied = exports_through<compiled_type<BackEnd>>::copy(compiled_back_end(b), d, held, ready, kept);
+            return copied_capsule(std::move(copied), is_legacy);
         }
     }
-    if (d.wait != wait::none) through::wait_to_share(compiled_back_end(b), d, held.device(), ready);
+    static_cast<void>(ferry::detail::wait_to_share(ready, held.device(), d, releasing, r));
     return is_legacy ? make_capsule(own(std::type_identity<DLManagedTensor>{}, d.to, d.bits, d.stamp))
                      : make_capsule(own(versioned, d.to, d.bits, d.stamp));
 }

@@ -70,24 +70,37 @@ struct importer {
     void* back_end;
 };
 
+/// Returns a request with the current stream of the consumer; see ferry::detail::with_stream.
+[[nodiscard]] inline request with_stream(importer const& by, request req, device dev) {
+    device const target = req.device.value_or(dev);
+    if (by.its.current_stream != nullptr && req.stream.is_none() && uses_streams(target.type))
+        req.stream = by.its.current_stream(target);
+    return req;
+}
+
+/// Carries out the rest of a request for an imported tensor. Returns false after an error that `r` records.
+template <class Consumer, class BackEnd>
+bool finish_import(BackEnd& b, importer const& by, request const& given, imported& got, ferry::detail::reporter r) {
+    device const dev = got.tensor.device();
+    request const req = with_stream(by, given, dev);
+    auto const before = got.ready_on.on_device(dev);
+    gil_releasing_back_end const releasing{b};
+    auto result = ferry::detail::copy_if_needed<Consumer>(std::move(got.tensor), req, got.ready_on, releasing, r,
+                                                          by.its.accepted);
+    if (!result) return false;
+    got.ready_on = ferry::detail::ready_for(req, before, result.device());
+    got.tensor = std::move(result);
+    return true;
+}
+
 /// The functions of imports that call the back end. Compiled once for each type that compiled_back_end returns.
 template <class BackEnd>
 struct FERRY_HIDDEN imports_through {
-    /// Requests a copy of GPU memory that the producer does not share. The producer queues the copy on its current
-    /// stream or on the stream passed to it; the function waits for both. The current Python error must be the
-    /// producer's refusal to share.
-    /// \throws error_is_set, error  BufferError if no table provides the current stream; an exception of the producer;
-    ///                             errors of ferry::from_dlpack and of the back end
     FERRY_COLD static void copy_by_producer(BackEnd const& b, PyObject* x, published const& type, request const& req,
                                             device at, imported& got);
-    /// Carries out the rest of a request for an imported tensor. Returns false after an error that `r` records.
     FERRY_NOINLINE static bool finish(BackEnd const& b, importer const& by, request const& req, imported& got,
                                       ferry::detail::reporter r);
-    /// Packs the elements of a tensor on the current stream of the consumer (R13).
-    FERRY_COLD static void pack(BackEnd const& b, importer const& by, imported& got);
 };
-template <class BackEnd>
-using imports_by = imports_through<std::remove_cvref_t<decltype(compiled_back_end(std::declval<BackEnd&>()))>>;
 
 template <class T, class BackEnd>
 FERRY_HIDDEN inline constexpr import_operations operations_of = [] {
@@ -96,12 +109,12 @@ FERRY_HIDDEN inline constexpr import_operations operations_of = [] {
     its.accepted = ferry::detail::accepted_by<T>;
     if constexpr (has_current_stream<T>)
         its.current_stream = [](device dev) { return array_traits<T>::current_stream(dev); };
-    if constexpr (!is_host_back_end<BackEnd>) {
+    if constexpr (!std::derived_from<compiled_type<BackEnd>, host_back_end>) {
         its.reaches = [](void* b, device dev) { return at<BackEnd>(b).reaches(dev); };
         its.copy_by_producer = [](importer const& by, PyObject* x, published const& type, request const& req,
                                   device where, imported& got) {
-            imports_by<BackEnd>::copy_by_producer(compiled_back_end(at<BackEnd>(by.back_end)), x, type, req, where,
-                                                  got);
+            imports_through<compiled_type<BackEnd>>::copy_by_producer(compiled_back_end(at<BackEnd>(by.back_end)), x,
+                                                                      type, req, where, got);
         };
     }
     if constexpr (selects_device<BackEnd>)
@@ -116,7 +129,9 @@ FERRY_HIDDEN inline constexpr import_operations operations_of = [] {
             if (auto found = call([&] { return other.import_other_protocol(x); })) got = std::move(*found);
         };
     its.finish = [](importer const& by, request const& req, imported& got, ferry::detail::reporter r) {
-        return imports_by<BackEnd>::finish(compiled_back_end(at<BackEnd>(by.back_end)), by, req, got, r);
+        auto& b = at<BackEnd>(by.back_end);
+        if constexpr (allocates<T>) return finish_import<T>(b, by, req, got, r);
+        else return imports_through<compiled_type<BackEnd>>::finish(compiled_back_end(b), by, req, got, r);
     };
     return its;
 }();
@@ -126,51 +141,27 @@ template <class T, class BackEnd>
     return {operations_of<T, BackEnd>, const_cast<void*>(static_cast<void const*>(&b))};
 }
 
-/// Returns a request with the current stream of the consumer; see ferry::detail::with_stream.
-[[nodiscard]] inline request with_stream(importer const& by, request req, device dev) {
-    device const target = req.device.value_or(dev);
-    if (by.its.current_stream != nullptr && req.stream.is_none() && uses_streams(target.type))
-        req.stream = by.its.current_stream(target);
-    return req;
-}
-
-/// Imports an object; with `finishes`, carries out the rest of the request, which the producer did not.
+/// Imports an object, and carries out the part of the request that the producer did not.
 /// \throws error_is_set, error  TypeError for an object without a protocol; errc::copy_needed for a copy despite
 ///                             copy=False (R54)
-FERRY_PYTHON_INLINE void import_object(PyObject* x, request const& req, importer const& by, bool finishes,
-                                       imported& got);
-
-/// Returns the part of a request that remains after the import of `x` as `got`; see ferry::detail::remaining. The flag
-/// in a capsule does not belong to the request.
-[[nodiscard]] inline request remaining(PyObject* x, request const& req, managed_tensor const& got) noexcept {
-    return PyCapsule_CheckExact(x) != 0 ? req : ferry::detail::remaining(req, got);
-}
-
+FERRY_PYTHON_INLINE void import_object(PyObject* x, request const& req, importer const& by, imported& got);
+/// Imports an object for try_from_python. Throws errors of the producer.
+[[nodiscard]] FERRY_PYTHON_INLINE ferry::result<void> try_import(PyObject* x, request const& req, importer const& by,
+                                                                 char const* api, imported& got);
 /// Returns the error for the current exception, and sets `raised` to the Python exception, if there is one.
 [[nodiscard]] FERRY_PYTHON_INLINE error caught_error(reference* raised, char const* api,
                                                      std::source_location where) noexcept;
-/// Imports an object for try_from_python; with `finishes` also carries out the rest of the request. Throws errors of
-/// the producer.
-[[nodiscard]] FERRY_PYTHON_INLINE ferry::result<void> try_import(PyObject* x, request const& req, importer const& by,
-                                                                 char const* api, bool finishes, imported& got);
-
-/// Checks a tensor that is ready on the current stream of the consumer, and sets this stream.
+/// Checks a tensor that is ready on the current stream of the consumer, packs its elements if the consumer needs it
+/// (R13), and sets the stream.
 FERRY_PYTHON_INLINE void accept_struct(importer const& by, imported& got);
 
 /// See from_python.
 template <class T, class BackEnd>
 [[nodiscard]] T import_as(PyObject* x, request const& req, BackEnd& b, flags assumed = flags::read_only) {
+    static_assert(ferry::detail::is_consumer<T>());
     imported got{.assumed = assumed};
-    if constexpr (allocates<T>) {
-        import_object(x, req, importer_for<T>(b), false, got);
-        gil_releasing_back_end releasing{b};
-        auto const rest = remaining(x, req, got.tensor);
-        return ferry::from_dlpack<T>(std::move(got.tensor), rest, releasing, got.ready_on, in_python);
-    } else {
-        static_assert(ferry::detail::is_consumer<T>());
-        import_object(x, req, importer_for<T>(b), true, got);
-        return ferry::detail::consume<T>(std::move(got.tensor), got.ready_on);
-    }
+    import_object(x, req, importer_for<T>(b), got);
+    return ferry::detail::consume<T>(std::move(got.tensor), got.ready_on);
 }
 
 }  // namespace detail

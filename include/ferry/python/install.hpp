@@ -13,7 +13,7 @@ namespace detail {
 
 /// Returns whether methods can be added to a type in the current interpreter.
 /// \return      false with a Python error set
-[[nodiscard]] inline bool can_install(PyTypeObject* type, char const* what) noexcept {
+[[nodiscard]] FERRY_COLD inline bool can_install(PyTypeObject* type, char const* what) noexcept {
     if (!check_interpreter()) return false;
     bool immutable = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) == 0;
 #ifdef Py_TPFLAGS_IMMUTABLETYPE
@@ -36,7 +36,8 @@ namespace detail {
     return true;
 }
 
-[[nodiscard]] inline bool set_attribute(PyTypeObject* type, char const* name, PyObject* stolen) noexcept {
+[[nodiscard]] FERRY_COLD inline bool set_attribute(PyTypeObject* type, char const* name,
+                                                    PyObject* stolen) noexcept {
     reference value{stolen};
     return value && PyObject_SetAttrString(reinterpret_cast<PyObject*>(type), name, value.get()) == 0;
 }

@@ -45,19 +45,11 @@ template <class T, class BackEnd = host_back_end>
     if (!detail::is_main_interpreter()) return error{errc::argument, api, message{detail::in_sub_interpreter}, where};
     try {
         detail::imported got{.assumed = assumed};
-        auto const done = detail::try_import(x, req, detail::importer_for<T>(b), api, !allocates<T>, got);
+        auto const done = detail::try_import(x, req, detail::importer_for<T>(b), api, got);
         if (!done) return done.error();
-        if constexpr (std::same_as<T, managed_tensor>) {
-            return std::move(got.tensor);
-        } else if constexpr (allocates<T>) {
-            detail::gil_releasing_back_end releasing{b};
-            auto const rest = detail::remaining(x, req, got.tensor);
-            return ferry::try_from_dlpack<T>(std::move(got.tensor), rest, releasing, got.ready_on, where);
-        } else {
-            return ferry::detail::attempt<T>("ferry::from_dlpack", where, [&](ferry::detail::record&) -> result<T> {
-                return ferry::detail::adopt<T>(std::move(got.tensor), got.ready_on);
-            });
-        }
+        return ferry::detail::attempt<T>("ferry::from_dlpack", where, [&](ferry::detail::record&) -> ferry::result<T> {
+            return ferry::detail::adopt<T>(std::move(got.tensor), got.ready_on);
+        });
     } catch (...) {
         return detail::caught_error(raised, api, where);
     }

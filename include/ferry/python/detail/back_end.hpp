@@ -62,7 +62,6 @@ template <class BackEnd>
     else return back_end_ref{b};
 }
 template <class BackEnd>
-inline constexpr bool is_host_back_end =
-    std::derived_from<std::remove_cvref_t<decltype(compiled_back_end(std::declval<BackEnd&>()))>, host_back_end>;
+using compiled_type = std::remove_cvref_t<decltype(compiled_back_end(std::declval<BackEnd&>()))>;
 
 }  // namespace FERRY_NAMESPACE::python::detail

@@ -15,8 +15,7 @@
 
 namespace FERRY_NAMESPACE::python::detail {
 
-/// Calls `x.__dlpack__`.
-/// \return           the result; null with the error of the producer set
+/// Calls `x.__dlpack__`. Returns null with the error of the producer set.
 [[nodiscard]] FERRY_NOINLINE inline reference call_method(PyObject* x, PyObject* const* arguments, PyObject* keywords) {
     if (PyObject* const method = producer_cache::known().method_of(Py_TYPE(x))) {
         Py_INCREF(method);
@@ -27,7 +26,6 @@ namespace FERRY_NAMESPACE::python::detail {
 }
 
 /// Calls `x.__dlpack__` with the arguments that are not null.
-/// \return           the result; null with the error of the producer set
 [[nodiscard]] FERRY_COLD inline reference call_dlpack(PyObject* x, PyObject* version, PyObject* stream,
                                                       PyObject* dl_device, PyObject* copy) {
     auto const& known = names();

@@ -104,7 +104,7 @@ FERRY_PYTHON_INLINE void pass_error(void* context, void (*set_error)(void*, char
     }
 }
 
-FERRY_PYTHON_INLINE void check_borrowable(tensor_view const& v) {
+FERRY_PYTHON_INLINE DLTensor borrowed(tensor_view const& v) {
     constexpr auto api = "dltensor_from_py_object_no_sync";
     static_cast<void>(ferry::detail::check_view(v, {api, in_python}));
     if (v.is_read_only() || v.is_padded())
@@ -114,9 +114,6 @@ FERRY_PYTHON_INLINE void check_borrowable(tensor_view const& v) {
     if (v.strides().is_implicit() && v.rank() != 0)
         ferry::detail::fail(errc::strides, api,
                             message{"the array stores no strides that can be borrowed: use __dlpack__"}, in_python);
-}
-
-FERRY_PYTHON_INLINE DLTensor borrowed(tensor_view const& v) noexcept {
     bool const empty = v.is_empty();
     DLTensor out{empty ? nullptr : ferry::detail::untyped_data(v),
                  v.device().to_abi(),
@@ -130,36 +127,9 @@ FERRY_PYTHON_INLINE DLTensor borrowed(tensor_view const& v) noexcept {
 }
 
 template <class BackEnd>
-void exports_through<BackEnd>::require_possible(BackEnd const& b, decision const& d, device from) {
-    gil_releasing_back_end const releasing{b};
-    static_cast<void>(ferry::detail::check_decision(d, from, releasing, {"__dlpack__", in_python}));
-}
-
-template <class BackEnd>
-void exports_through<BackEnd>::wait_to_share(BackEnd const& b, decision const& d, device from, stream_token ready) {
-    gil_releasing_back_end const releasing{b};
-    static_cast<void>(ferry::detail::wait_to_share(ready, from, d, releasing, {"__dlpack__", in_python}));
-}
-
-template <class BackEnd>
 managed_tensor exports_through<BackEnd>::copy(BackEnd const& b, decision const& d, tensor_view const& v,
                                               stream_token ready, managed_tensor* source) {
-    gil_releasing_back_end const releasing{b};
-    auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
-    return ferry::detail::trusted::adopt(ferry::detail::execute<DLManagedTensorVersioned, managed_tensor, true>(
-        d, v, ready, releasing, never_shares, {"__dlpack__", in_python}, ferry::detail::tensor_source{source}));
-}
-
-template <class BackEnd>
-DLManagedTensorVersioned* exports_through<BackEnd>::allocate(BackEnd const& b, tensor_view const& v,
-                                                             ferry::detail::reporter r) {
-    static_cast<void>(ferry::detail::check_support(b, v.device(), r));
-    auto fresh = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), stream_token{});
-    static_cast<void>(ferry::detail::check_memory(fresh, r));
-    auto& memory = ferry::detail::unwrapped(fresh);
-    ferry::detail::describe_memory const described{v};
-    return ferry::detail::make_valid_raw<DLManagedTensorVersioned, true>(
-        std::move(memory), described, described(memory), v.device(), flags::none, version::current, r);
+    return copy_export<managed_tensor>(b, d, v, ready, source);
 }
 
 #if defined(FERRY_SEPARATE_COMPILATION)

@@ -14,9 +14,8 @@
 namespace FERRY_NAMESPACE::python {
 namespace detail {
 
-/// Returns the current stream of a producer, from its exchange table (R76).
-/// \return     the stream; NULL is converted to the legacy default stream of CUDA, the default stream of ROCm, or
-///             already_ready for other device types
+/// Returns the current stream of a producer, from its exchange table (R76). NULL is converted to the legacy default
+/// stream of CUDA, the default stream of ROCm, or already_ready for other device types.
 [[nodiscard]] inline stream_token current_stream_of(abi::exchange_api const& api, device dev) {
     void* stream = nullptr;
     if (api.current_work_stream(dev.to_abi().device_type, dev.id, &stream) != 0) throw error_is_set{};
@@ -38,8 +37,7 @@ FERRY_NOINLINE inline void call_table(PyObject* x, abi::exchange_api const& api,
 }
 
 /// Imports an object through its exchange table, without synchronisation: the tensor is ready on the current stream of
-/// the producer (R73, R76).
-/// \return      false if there is no table
+/// the producer (R73, R76). Returns false if there is no table.
 [[nodiscard]] inline bool import_by_table(PyObject* x, published const& type, imported& got) {
     auto const* const table = type.table ? find_exchange_api(x, type) : nullptr;
     if (table != nullptr) call_table(x, *table, got);
@@ -52,8 +50,7 @@ inline void import_without_dlpack(PyObject* x, published const& type, importer c
     if (by.its.import_other != nullptr && PyType_Check(x) == 0) by.its.import_other(by.back_end, x, got);
 }
 
-/// Returns the device that `__dlpack_device__` reports (R37).
-/// \return   the device; std::nullopt if there is no such method or its result is not a device
+/// Returns the device that `__dlpack_device__` reports (R37), if it reports one.
 [[nodiscard]] FERRY_NOINLINE inline std::optional<device> dlpack_device_of(PyObject* x) {
     reference const pair = call_method_of(x, names().dlpack_device);
     if (!pair) {
@@ -139,7 +136,6 @@ inline void import_by_dlpack(PyObject* x, published const& type, request const& 
 
 /// Returns whether the tensor is ready on the stream that was passed to the producer: for GPU memory only if the stream
 /// belongs to that GPU, otherwise always.
-/// \return           whether the tensor is ready on that stream
 [[nodiscard]] inline bool is_ordered(device actual, std::optional<device> announced, std::optional<device> requested) {
     if (actual.type != device_type::cuda && actual.type != device_type::rocm) return true;
     return announced && (is_same_device(actual, *announced) ||
@@ -223,19 +219,20 @@ inline constexpr ferry::detail::sentence copied_text =
     "copy=False was requested, but the producer made a copy (R54): request copy=None";
 
 /// Imports an object with `__dlpack__`, or a capsule (R64). A capsule was created without a stream, so its tensor is
-/// ready on the default stream (R44).
-FERRY_ALWAYS_INLINE void import_any(PyObject* x, request const& req, importer const& by, imported& got) {
+/// ready on the default stream (R44). Returns true if nothing of the request remains.
+FERRY_ALWAYS_INLINE bool import_any(PyObject* x, request const& req, importer const& by, imported& got) {
     if (PyCapsule_CheckExact(x) != 0) {
         got.tensor = consume_capsule(x, got.assumed);
         got.ready_on = ready_in_capsule(got.tensor);
-        return;
+        return false;
     }
     // In host memory, the stream and the version of a request have no effect on an array that is shared.
     if (!req.device && req.copy != copy_policy::always && req.stream.is_none() && (got.tensor = import_numpy(x)))
-        return;
+        return req.placement == placement::any;
     published const type = published_by(Py_TYPE(x));
     if (type.torch_base != nullptr) import_torch(x, type, req, by, got);
     else import_producer(x, type, req, by, got);
+    return false;
 }
 
 /// Returns whether no copy and no wait remains for a tensor.
@@ -249,28 +246,9 @@ FERRY_ALWAYS_INLINE void import_any(PyObject* x, request const& req, importer co
 }
 
 template <class BackEnd>
-bool imports_through<BackEnd>::finish(BackEnd const& b, importer const& by, request const& given, imported& got,
+bool imports_through<BackEnd>::finish(BackEnd const& b, importer const& by, request const& req, imported& got,
                                       ferry::detail::reporter r) {
-    device const dev = got.tensor.device();
-    request const req = with_stream(by, given, dev);
-    auto const before = got.ready_on.on_device(dev);
-    gil_releasing_back_end const releasing{b};
-    auto result = ferry::detail::copy_if_needed<managed_tensor>(std::move(got.tensor), req, got.ready_on, releasing, r,
-                                                                by.its.accepted);
-    if (!result) return false;
-    got.ready_on = ferry::detail::ready_for(req, before, result.device());
-    got.tensor = std::move(result);
-    return true;
-}
-
-template <class BackEnd>
-void imports_through<BackEnd>::pack(BackEnd const& b, importer const& by, imported& got) {
-    device const dev = got.tensor.device();
-    auto const req = with_stream(by, {}, dev);
-    gil_releasing_back_end const releasing{b};
-    got.tensor =
-        ferry::detail::copy_if_needed<managed_tensor>(std::move(got.tensor), req, ferry::detail::ready_after(req, dev),
-                                                      releasing, {"ferry::from_dlpack", in_python}, by.its.accepted);
+    return finish_import<managed_tensor>(b, by, req, got, r);
 }
 
 #if defined(FERRY_SEPARATE_COMPILATION)
@@ -279,14 +257,17 @@ template struct imports_through<share_only_back_end>;
 template struct imports_through<back_end_ref>;
 #endif
 
-FERRY_ALWAYS_INLINE bool finish_import(PyObject* x, request const& req, importer const& by, imported& got,
-                                       ferry::detail::reporter r) {
-    return is_final(req, by.its.accepted, got.tensor) || by.its.finish(by, remaining(x, req, got.tensor), got, r);
+/// Carries out the rest of a request, unless nothing remains. The flag for a copy in a capsule does not belong to the
+/// request.
+FERRY_ALWAYS_INLINE bool finish(PyObject* x, request const& req, importer const& by, imported& got,
+                                ferry::detail::reporter r) {
+    if (is_final(req, by.its.accepted, got.tensor)) return true;
+    auto const rest = PyCapsule_CheckExact(x) != 0 ? req : ferry::detail::remaining(req, got.tensor);
+    return by.its.finish(by, rest, got, r);
 }
 
-FERRY_PYTHON_INLINE void import_object(PyObject* x, request const& req, importer const& by, bool finishes,
-                                       imported& got) {
-    import_any(x, req, by, got);
+FERRY_PYTHON_INLINE void import_object(PyObject* x, request const& req, importer const& by, imported& got) {
+    if (import_any(x, req, by, got)) return;
     if (!got.tensor) {
         PyErr_Format(PyExc_TypeError, "from_dlpack() expects an object with __dlpack__ or a DLPack capsule, got %.200s",
                      type_name{Py_TYPE(x)}.text());
@@ -294,18 +275,21 @@ FERRY_PYTHON_INLINE void import_object(PyObject* x, request const& req, importer
     }
     if (is_copied_despite(x, req, got.tensor))
         ferry::detail::fail(errc::copy_needed, "from_dlpack", message{copied_text}, in_python);
-    if (finishes) static_cast<void>(finish_import(x, req, by, got, {"ferry::from_dlpack", in_python}));
+    static_cast<void>(finish(x, req, by, got, {"ferry::from_dlpack", in_python}));
 }
 
 FERRY_PYTHON_INLINE void accept_struct(importer const& by, imported& got) {
+    ferry::detail::reporter const r{"ferry::from_dlpack", in_python};
     device const dev = got.tensor.device();
-    static_cast<void>(
-        ferry::detail::check_lanes(got.tensor.view(in_python), by.its.accepted, {"ferry::from_dlpack", in_python}));
-    got.ready_on = ferry::detail::ready_for(with_stream(by, {}, dev), already_ready, dev);
+    auto const req = with_stream(by, {}, dev);
+    got.ready_on = ferry::detail::ready_after(req, dev);
+    if (!by.its.accepted.padded && ferry::detail::trusted::view(got.tensor).is_padded())
+        static_cast<void>(by.its.finish(by, {}, got, r));
+    static_cast<void>(ferry::detail::check_lanes(ferry::detail::trusted::view(got.tensor), by.its.accepted, r));
+    got.ready_on = ferry::detail::ready_for(req, already_ready, dev);
 }
 
-/// Removes the current Python error.
-/// \return        errc::out_of_memory for a MemoryError, otherwise errc::foreign_exception
+/// Removes the current Python error, and returns it.
 [[nodiscard]] FERRY_COLD inline error take_python_error(reference* raised, char const* api,
                                                         std::source_location where) noexcept {
     bool const is_memory = PyErr_ExceptionMatches(PyExc_MemoryError) != 0;
@@ -316,8 +300,6 @@ FERRY_PYTHON_INLINE void accept_struct(importer const& by, imported& got) {
                  where};
 }
 
-/// Returns the error for the current C++ exception, and removes the Python error. Must be called in a catch block.
-/// \return        error
 FERRY_PYTHON_INLINE error caught_error(reference* raised, char const* api, std::source_location where) noexcept {
     try {
         throw;
@@ -337,14 +319,14 @@ FERRY_PYTHON_INLINE error caught_error(reference* raised, char const* api, std::
 }
 
 FERRY_PYTHON_INLINE ferry::result<void> try_import(PyObject* x, request const& req, importer const& by, char const* api,
-                                                   bool finishes, imported& got) {
+                                                   imported& got) {
     if (PyCapsule_CheckExact(x) != 0) {
         auto taken = try_from_capsule(x, got.assumed);
         if (!taken) return taken.error();
         got.ready_on = ready_in_capsule(*taken);
         got.tensor = *std::move(taken);
     } else {
-        import_any(x, req, by, got);
+        if (import_any(x, req, by, got)) return {};
         if (!got.tensor)
             return error{
                 errc::argument, api,
@@ -353,9 +335,8 @@ FERRY_PYTHON_INLINE ferry::result<void> try_import(PyObject* x, request const& r
         if (is_copied_despite(x, req, got.tensor))
             return error{errc::copy_needed, api, message{copied_text}, in_python};
     }
-    if (!finishes) return {};
     return ferry::detail::attempt<void>("ferry::from_dlpack", in_python,
-                                        [&](ferry::detail::record& to) { return finish_import(x, req, by, got, to); });
+                                        [&](ferry::detail::record& to) { return finish(x, req, by, got, to); });
 }
 
 }  // namespace detail

@@ -116,8 +116,7 @@ struct published {
     return found;
 }
 
-/// Returns an attribute of an object.
-/// \return        the attribute; null, without a Python error, after an AttributeError
+/// Returns an attribute of an object; null, without a Python error, after an AttributeError.
 [[nodiscard]] FERRY_NOINLINE inline reference find_attribute(PyObject* object, PyObject* name) {
     reference found{call_python([&] { return PyObject_GetAttr(object, name); })};
     if (found) return found;
@@ -282,7 +281,6 @@ class producer_cache {
 
 /// Returns the exchange table of the type of an object: reads the capsule under either name (R69), selects the newest
 /// version that ferry supports (R70), and requires the functions that an import calls (R71).
-/// \return        the table, which has static storage duration; null if there is no usable table
 [[nodiscard]] FERRY_NOINLINE inline abi::exchange_api const* find_exchange_api(PyObject* object,
                                                                                published const& type) {
     if (!type.table) return nullptr;

@@ -75,8 +75,7 @@ inline void require_unconjugated(PyObject* x, published const& type) {
     if (is_true(call_torch(x, type, names().is_conj))) raise(PyExc_BufferError, "from_dlpack", conjugated);
 }
 
-/// Converts the result of a method that returns an integer.
-/// \return        integer; 0 after an exception, which is cleared
+/// Converts the result of a method that returns an integer; 0 after an exception, which is cleared.
 [[nodiscard]] FERRY_COLD inline std::uint64_t to_address(reference result) {
     long long value = 0;
     if (result) return to_integer(result.get(), value) ? static_cast<std::uint64_t>(value) : 0;
