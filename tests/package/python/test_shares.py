@@ -396,6 +396,37 @@ def test_threads_use_one_share_publisher_subscriber_and_registry(names):
     assert len(seen) == len(set(seen)) and len(r) == 8 and camera.generation >= max(seen)
 
 
+def test_no_thread_writes_a_slot_that_another_one_publishes(names):
+    camera = ferry.Publisher("p", slots(4, 1 << 15), directory=names)
+    sub, ended = ferry.Subscriber("p", directory=names), threading.Event()
+    interval = sys.getswitchinterval()
+
+    def write(i):
+        n = 0
+        while not ended.is_set():
+            try:
+                with camera.begin(timeout=HANGS) as slot:
+                    slot.tensor.fill(n := n + i)
+            except ValueError:
+                time.sleep(0)  # another thread writes a slot
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(1, 4)]
+    try:
+        sys.setswitchinterval(1e-6)
+        for t in threads:
+            t.start()
+        for _ in range(2000):
+            frame = np.asarray(sub.next(HANGS).value)
+            before = frame.copy()
+            time.sleep(0.0002)
+            assert (frame == before).all() and (before == before[0]).all()
+    finally:
+        ended.set()
+        sys.setswitchinterval(interval)
+        for t in threads:
+            t.join()
+
+
 def test_one_of_several_threads_takes_a_share(names):
     for n in range(20):
         s, got = ferry.share(np.ones(3)), []

@@ -269,7 +269,10 @@ class publisher {
         }
     }
     void end(std::optional<unsigned> slot) {
-        is_begun_ = false;
+        struct last {
+            std::atomic<bool>& is_begun;
+            ~last() { is_begun = false; }
+        } const after{is_begun_};  // another thread begins a frame after this one has been published
         if (slot) publisher_->use([&](auto& p) { p.publish(*slot); });
     }
     [[nodiscard]] std::uint64_t generation() {
