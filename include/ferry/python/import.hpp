@@ -98,8 +98,8 @@ template <class BackEnd>
 struct FERRY_HIDDEN imports_through {
     FERRY_COLD static void copy_by_producer(BackEnd const& b, PyObject* x, published const& type, request const& req,
                                             device at, imported& got);
-    FERRY_NOINLINE static bool finish(BackEnd const& b, importer const& by, request const& req, imported& got,
-                                      ferry::detail::reporter r);
+    FERRY_COLD static bool finish(BackEnd const& b, importer const& by, request const& req, imported& got,
+                                  ferry::detail::reporter r);
 };
 
 template <class T, class BackEnd>

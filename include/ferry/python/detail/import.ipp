@@ -118,8 +118,8 @@ FERRY_NOINLINE inline void ask_producer(PyObject* x, published const& type, requ
 /// Imports an object through `__dlpack__`, or through its exchange table if ferry makes the copies (see
 /// is_copied_here). The device of the data is current during the call (R42), and the producer receives the stream on
 /// which the consumer uses the data (R43).
-inline void import_by_dlpack(PyObject* x, published const& type, request const& given, std::optional<device> const& at,
-                             importer const& by, imported& got) {
+FERRY_NOINLINE inline void import_by_dlpack(PyObject* x, published const& type, request const& given,
+                                            std::optional<device> const& at, importer const& by, imported& got) {
     device const target = given.device.value_or(at.value_or(cpu));
     bool const is_reached = at && by.its.reaches != nullptr && by.its.reaches(by.back_end, *at);
     bool const copied_here = at && is_copied_here(*at, target, is_reached);
