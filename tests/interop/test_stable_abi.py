@@ -43,7 +43,8 @@ def compile_cpp(source, *options, api="0x030C0000", include=None):
 
 def compile_header(header, tmp_path, **how):
     source = tmp_path / "header.cpp"
-    source.write_text(f"#include <ferry/{header.relative_to(ROOT / 'include/ferry')}>\n")
+    mode = "#define FERRY_SEPARATE_COMPILATION\n" if header.name == "src.hpp" else ""
+    source.write_text(f"{mode}#include <ferry/{header.relative_to(ROOT / 'include/ferry')}>\n")
     return compile_cpp(source, "-fsyntax-only", **how)
 
 
