@@ -69,7 +69,7 @@ def scan(root, known, suffixes, rules_of):
 
 
 def scan_headers(root, known, longest=sys.maxsize):
-    return scan(root, known, {".hpp", ".cuh"}, lambda path, text: rules_in(text, longest))
+    return scan(root, known, {".hpp", ".ipp", ".cuh"}, lambda path, text: rules_in(text, longest))
 
 
 def scan_tests(root, known):

@@ -112,12 +112,13 @@ class format_reader {
         rest_.remove_prefix(prefix.size());
         return true;
     }
-    /// Reads a decimal number without sign or blanks that fits into int32.
-    [[nodiscard]] constexpr bool take_number(std::int32_t& out) noexcept {
+    /// Reads a decimal number without sign or blanks that fits into T.
+    template <class T>
+    [[nodiscard]] constexpr bool take_number(T& out) noexcept {
         auto const is_digit = [&] { return !rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9'; };
         if (!is_digit()) return false;
         for (out = 0; is_digit(); rest_.remove_prefix(1))
-            if (!checked_multiply(out, 10, out) || !checked_add(out, rest_.front() - '0', out)) return false;
+            if (!checked_multiply(out, T{10}, out) || !checked_add(out, T{rest_.front() - '0'}, out)) return false;
         return true;
     }
     [[nodiscard]] constexpr std::string_view take_rest() noexcept { return std::exchange(rest_, {}); }

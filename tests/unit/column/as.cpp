@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 using ferry::column;
@@ -241,6 +243,53 @@ TEST_CASE("conversions that lose values, and invalid columns, name the node and 
         both_fail(
             errc::bad_column, [&] { static_cast<void>(ferry::as(list, to)); }, [&] { return ferry::try_as(list, to); },
             {"x: item 0 has 5 values from 4 on"});
+}
+
+TEST_CASE("a length whose size in bytes overflows is std::bad_alloc, also where all of it is requested") {
+    column_buffer const buffers[] = {{}, {"", -1}};
+    column_parts const nulls{.format = "n", .length = 5};
+    auto const type = numbers<std::int64_t>("l", {});
+    for (auto const length : {std::int64_t{1} << 61, std::int64_t{1} << 62}) {
+        auto const bytes = ferry::make_column({.format = "c", .length = length, .buffers = buffers}, {});
+        auto const encoded =
+            ferry::make_column({.format = "c", .length = length, .buffers = buffers, .dictionary = &nulls}, {});
+        for (auto const* to : {"l", "L"}) CHECK_THROWS_AS(static_cast<void>(ferry::as(bytes, to)), std::bad_alloc);
+        CHECK_THROWS_AS(static_cast<void>(ferry::as(encoded, "n")), std::bad_alloc);
+        CHECK(ferry::try_as(encoded, "n").error().code() == errc::out_of_memory);
+        CHECK_THROWS_AS(static_cast<void>(ferry::as_requested(bytes, type)), std::bad_alloc);
+    }
+}
+
+TEST_CASE("an item that the null count calls valid must fit, whatever its bit is") {
+    unsigned char const bits = 0b101;
+    std::int64_t const values[] = {1, 99'999'999'999, 3};
+    column_buffer const buffers[] = {{&bits, 1}, {values, sizeof values}};
+    for (auto const& [from, to] : {std::pair{"l", "c"}, std::pair{"d:18,0,64", "d:9,0,32"}}) {
+        column_parts parts{.format = from, .name = "x", .length = 3, .null_count = 0, .buffers = buffers};
+        auto const c = ferry::make_column(parts, {});
+        both_fail(
+            errc::out_of_range, [&] { static_cast<void>(ferry::as(c, to)); }, [&] { return ferry::try_as(c, to); },
+            {"x: item 1"});
+        parts.null_count = 1;
+        CHECK(ferry::as(ferry::make_column(parts, {}), to).null_count() == 1);
+    }
+}
+
+TEST_CASE("what no item needs is not read: null buffers, items of no bytes, and text of nulls") {
+    std::int32_t const empty[] = {5, 5};
+    column_buffer const nowhere[] = {{}, {empty, sizeof empty}, {nullptr, -1}};
+    auto const text = ferry::make_column({.format = "u", .length = 1, .buffers = nowhere}, {});
+    for (auto const* to : {"U", "vu"}) CHECK(*ferry::as(text, to).values<std::string_view>()[0] == "");
+    std::int64_t const huge[] = {0, std::int64_t{1} << 31};
+    unsigned char const none_valid = 0;
+    column_buffer const large[] = {{&none_valid, 1}, {huge, sizeof huge}, {huge, -1}};
+    auto const null = ferry::as(ferry::make_column({.format = "U", .length = 1, .buffers = large}, {}), "vu");
+    CHECK(!null.values<std::string_view>()[0]);
+    signed char const indices[] = {0, 0};
+    column_buffer const its[] = {{}, {indices, 2}}, items[] = {{}, {nullptr, 0}};
+    column_parts const values{.format = "w:0", .length = 1, .buffers = items};
+    auto const c = ferry::make_column({.format = "c", .length = 2, .buffers = its, .dictionary = &values}, {});
+    CHECK(ferry::as(c, "w:0").length() == 2);
 }
 
 TEST_CASE("a column on a device is refused, and the message names the cure; its own type is not") {

@@ -154,6 +154,14 @@ TEST_CASE("lists of booleans are unpacked, and lists of what is no number are re
     auto const words =
         ferry::make_column({.format = "+w:1", .length = 2, .buffers = none, .children = {&word, 1}}, nullptr);
     fails(errc::dtype, [&] { static_cast<void>(ferry::to_tensor(words)); }, {"format `u`", "differ in length"});
+    column_parts const nulls{.format = "n", .name = "item", .length = 6};  // has no bitmap
+    column_parts const pairs{.format = "+w:2", .length = 3, .buffers = none, .children = {&nulls, 1}};
+    for (auto const& parts : {column_parts{.format = "+w:3", .length = 2, .buffers = none, .children = {&nulls, 1}},
+                              column_parts{.format = "+w:3", .length = 1, .buffers = none, .children = {&pairs, 1}}}) {
+        auto const list = ferry::make_column(parts, nullptr);
+        fails(errc::dtype, [&] { static_cast<void>(ferry::to_tensor(list)); }, {"format `n`"});
+        CHECK(ferry::try_to_dlpack(list).error().code() == errc::dtype);
+    }
 }
 
 TEST_CASE("arrow.fixed_shape_tensor has its shape, and its permutation as strides") {
@@ -189,6 +197,8 @@ TEST_CASE("metadata that does not describe the lists is refused") {
                                    R"({"shape":[99999999999]})",
                                    R"({"shape":[65536,65536,24]})",
                                    R"({"shape":[2,12],"permutation":[0]})",
+                                   R"({"shape":[2,12],"permutation":"[1,0]"})",
+                                   R"({"shape":[2,12],"permutation":true})",
                                    R"({"shape":24})",
                                    R"({"shape":[2,12],"permutation":[0,0]})",
                                    R"({"shape":[2,12],"permutation":[0,2]})",
@@ -297,6 +307,9 @@ TEST_CASE("tensors whose rows do not fit in a list are refused") {
     fails(errc::overflow, [&] { huge({1, 65536, 32768}, tensor_items::fixed_shape_tensor); }, {"more than 2147483647"});
     fails(errc::overflow, [&] { huge({std::int64_t{1} << 62, 8, 0}, tensor_items::lists); }, {"items"});
     huge({1, 65536, 32768}, tensor_items::lists);
+    auto const empty =
+        ferry::from_tensors(counted({5, 0, large}), {}, ferry::host_only, {}, tensor_items::fixed_shape_tensor);
+    CHECK(shape_of(ferry::to_tensor(empty)) == extents{5, 0, large});
     fails(errc::bad_column, [&] { static_cast<void>(ferry::from_tensors(counted(extents(80, 1)))); }, {"deeper"});
 }
 

@@ -23,6 +23,7 @@
 #include <deque>  // nodes refer to each other
 #include <limits>
 #include <memory>  // shared ownership of the buffers
+#include <new>
 #include <source_location>
 #include <span>
 #include <string_view>
@@ -102,10 +103,16 @@ class conversion {
             refuse(errc::overflow, path, message{} << count << " bytes or items are too many for offsets of 32 bits",
                    ": choose the type with offsets of 64 bits, or convert slices");
     }
+    [[nodiscard]] static std::int64_t bytes_of(std::int64_t items, std::int64_t width) {
+        std::int64_t bytes = 0;
+        if (!checked_multiply(items, width, bytes)) throw std::bad_alloc{};
+        return bytes;
+    }
     /// Memory of a new buffer, with room for a word beyond its end.
     [[nodiscard]] std::byte* add(node& n, std::int64_t items, std::int64_t width) {
-        auto& memory = held_->memory.emplace_back(static_cast<std::size_t>(items * width) + 64);
-        n.buffers.push_back({memory.data(), items * width});
+        auto const bytes = bytes_of(items, width);
+        auto& memory = held_->memory.emplace_back(static_cast<std::size_t>(bytes) + 64);
+        n.buffers.push_back({memory.data(), bytes});
         return static_cast<std::byte*>(memory.data());
     }
     [[nodiscard]] static bitmap_view validity(column_view c) noexcept {
@@ -250,7 +257,7 @@ class conversion {
                 std::memcpy(to + i * static_cast<std::int64_t>(sizeof(To)), out.data(),
                             static_cast<std::size_t>(count) * sizeof(To));
                 for (std::int64_t k = 0; lost != 0 && k < count; ++k)
-                    if (!std::in_range<To>(from[static_cast<std::size_t>(k)]) && c.validity()[i + k]) refused(i + k);
+                    if (!std::in_range<To>(from[static_cast<std::size_t>(k)]) && validity(c)[i + k]) refused(i + k);
             });
     }
 
@@ -272,7 +279,7 @@ class conversion {
                 carry = high >> 32;
             }
         }
-        auto const valid = c.validity();
+        auto const valid = validity(c);
         auto const run = [&](auto in, auto out) {
             for (std::int64_t i = 0; i < c.length(); ++i) {
                 wide value{};
@@ -370,8 +377,9 @@ class conversion {
         auto used = used_by(c, path);
         if (!is_view(want.type().id) && is_large(c) == is_large(want)) used.begin = 0;  // then the offsets are shared
         auto const bytes = used.end - used.begin;
-        auto const* const data = static_cast<std::byte const*>(c.buffers()[2].data) + used.begin;
-        if (bytes != 0 && c.buffers()[2].data == nullptr) refuse_bad(path, message{"its data buffer is null"});
+        auto const* data = static_cast<std::byte const*>(c.buffers()[2].data);
+        if (bytes != 0 && data == nullptr) refuse_bad(path, message{"its data buffer is null"});
+        if (data != nullptr) data += used.begin;
         add_validity(n, c);
         if (!is_view(want.type().id)) {
             add_offsets(n, c, used, is_large(want), path);
@@ -379,11 +387,13 @@ class conversion {
             return parts_of(n, c, want.format());
         }
         auto* const to = add(n, c.length(), 16);
+        auto const valid = validity(c);
         constexpr std::int64_t step = std::int64_t{1} << 30;  // data beyond 32 bits has a buffer for each step
         for_each_offset(c, used, path, [&](auto const& begins, auto const& ends, std::int64_t i, auto count) {
             for (std::int64_t k = 0; k < count; ++k) {
-                auto const begin = static_cast<std::int64_t>(begins[static_cast<std::size_t>(k)]) - used.begin,
-                           size = static_cast<std::int64_t>(ends[static_cast<std::size_t>(k)]) - used.begin - begin;
+                auto const begin = static_cast<std::int64_t>(begins[static_cast<std::size_t>(k)]) - used.begin;
+                auto size = static_cast<std::int64_t>(ends[static_cast<std::size_t>(k)]) - used.begin - begin;
+                if (size > (std::numeric_limits<std::int32_t>::max)() && !valid[i + k]) size = 0;
                 view_item item{static_cast<std::int32_t>(size)};
                 if (size > view_item::most_inline) {
                     require_count(path, size, false);
@@ -618,6 +628,7 @@ class conversion {
     /// The indices of a dictionary-encoded column.
     [[nodiscard]] indices positions(column_view c, std::int64_t count, column_path const& path) const {
         auto const valid = validity(c);
+        static_cast<void>(bytes_of(c.length(), sizeof(std::int64_t)));
         indices at(static_cast<std::size_t>(c.length()), -1);
         with_integer(c.type().id, [&]<class T>(T) {
             auto const* const from = data_of(c, 1, sizeof(T));
@@ -650,6 +661,7 @@ class conversion {
     }
     void take_items(node& n, column_view c, std::int64_t width, indices const& at) {
         auto* const to = add(n, static_cast<std::int64_t>(at.size()), width);
+        if (width == 0) return;
         auto const* const from = data_of(c, 1, width);
         auto const run = [&](auto bytes) {
             auto* out = to;

@@ -50,10 +50,10 @@ namespace FERRY_NAMESPACE::detail {
     return put_bytes(host_bits.length(), place, b, on, fill, make, r);
 }
 
-/// Counts the nulls, and stages the validity in `bits` if there may be any. Returns -1 on failure.
+/// Counts the nulls of the bitmap, and stages it in `bits` if there may be any. Returns -1 on failure.
 [[nodiscard]] inline std::int64_t staged_nulls(column_view c, staged_bytes& kept, bitmap_view& bits, back_end_ref b,
                                                stream_token on, reporter r) {
-    if (c.is_without_nulls()) return 0;
+    if (c.is_without_nulls() || !c.layout().has_validity()) return 0;
     return stage_bits(c, 0, kept, bits, b, on, r) ? c.length() - count_set(bits) : -1;
 }
 

@@ -34,7 +34,8 @@ class fixed_shape_reader {
         do {
             auto const key = take_text();
             if (!skip(':')) return false;
-            if (key == "shape" || (key == "permutation" && next() == '[')) {
+            if (key == "permutation") permutation.clear();
+            if (key == "shape" || (key == "permutation" && next() != 'n')) {  // or null
                 if (!take_list(key == "shape" ? shape : permutation)) return false;
                 has_shape = has_shape || key == "shape";
             } else {
@@ -59,7 +60,7 @@ class fixed_shape_reader {
     /// Returns the text between quotes; nothing is left if there is none.
     std::string_view take_text() noexcept {
         std::size_t end = skip('"') ? 0 : rest_.size();
-        while (end < rest_.size() && rest_[end] != '"') end += rest_[end] == '\\' ? 2 : 1;
+        while (end < rest_.size() && rest_[end] != '"') end += rest_[end] == '\\' ? 2u : 1u;
         auto const all = std::exchange(rest_, end < rest_.size() ? rest_.substr(end + 1) : std::string_view{});
         return all.substr(0, end);
     }
@@ -70,7 +71,7 @@ class fixed_shape_reader {
         do {
             next();
             format_reader number{rest_};
-            std::int32_t value = 0;
+            std::int64_t value = 0;
             if (!number.take_number(value)) return false;
             out.push_back(value);
             rest_ = number.take_rest();
