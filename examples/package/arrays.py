@@ -1,9 +1,8 @@
 """Arrays of any library as ferry.Tensor: python arrays.py (needs NumPy)."""
 
-import numpy as np
-
 # [arrays]
 import ferry
+import numpy as np
 
 picture = np.zeros((2, 3), "float32")
 t = ferry.from_dlpack(picture)  # shares the memory; from PyTorch, JAX, bytearray, array.array, … in the same way

@@ -349,6 +349,41 @@ def test_a_column():
     refusal(ValueError, ferry.Column.from_arrow(bad).validate, full=True)
 
 
+def test_lists_are_no_frames_and_no_entries(names):
+    shares = [ferry.share([np.zeros(3)]) for _ in range(2)]
+    with pytest.raises(ValueError, match="share and publish each value by itself"):
+        ferry.Publisher("p", shares, directory=names)
+    r = ferry.Registry("r", directory=names)
+    for x in (shares[0], [np.zeros(3), np.ones(2)]):
+        with pytest.raises(ValueError, match="share and publish each value by itself"):
+            r.put("l", x)
+    assert len(r) == 0 and ferry.attach(shares[0].descriptor)[0].size == 3
+
+
+def test_names_that_no_reader_can_use(names):
+    for directory in ("", "x\0y", b"x\0y"):
+        with pytest.raises(ValueError):
+            ferry.Subscriber("s", directory=directory)
+    with pytest.raises(ValueError, match="has a name"):
+        ferry.Publisher("", slots(), directory=names)
+    odd = os.fsencode(names) + b"/\xff"
+    p, s = ferry.Publisher("p", slots(), directory=odd), ferry.Subscriber("p", directory=os.fsdecode(odd))
+    with p.begin(timeout=HANGS) as slot:
+        slot.tensor.fill(3)
+    assert np.asarray(s.next(HANGS).value)[0] == 3
+
+
+def test_objects_without_init_are_refused():
+    class Derived(ferry.Publisher):
+        def __init__(self):
+            pass
+
+    for use in (lambda: Derived().begin(), lambda: ferry.Publisher.begin(42), lambda: ferry.Slot.__enter__(42),
+                lambda: ferry.Publisher.__new__(ferry.Publisher).begin(), lambda: ferry.Slot.__new__(ferry.Slot).__enter__()):  # fmt: skip
+        with pytest.raises(TypeError):
+            use()
+
+
 # Threads
 
 

@@ -302,3 +302,14 @@ def test_a_sub_interpreter_is_refused_and_the_main_one_works_on():
 
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))
+
+
+def test_to_host_copies_between_parts_of_one_array_as_numpy_does():
+    for part, out in ((np.s_[::-1], np.s_[:]), (np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[::2], np.s_[:5]), (np.s_[:0], np.s_[:0])):
+        a, b = np.arange(10), np.arange(10)
+        ferry.to_host(a[part], out=a[out])
+        b[out] = b[part].copy()
+        assert a.tolist() == b.tolist()
+    m = np.arange(9).reshape(3, 3)
+    ferry.to_host(m.T, out=m)
+    assert m.tolist() == np.arange(9).reshape(3, 3).T.tolist()

@@ -190,8 +190,13 @@ class shared {
             return f(s);
         });
     }
+    /// Takes the share, for a Publisher or Registry, whose readers have no lists.
     [[nodiscard]] ipc::shared take() {
-        return with([](auto& s) { return std::move(s); });
+        return with([](auto& s) { return require_one(s), std::move(s); });
+    }
+    static void require_one(ipc::shared const& s) {
+        if (std::holds_alternative<ferry::wire::list>(s.descriptor().root))
+            throw std::invalid_argument{"a topic or registry has no lists: share and publish each value by itself"};
     }
     void give_back(ipc::shared&& s) {
         share_.use([&](auto& mine) { mine = std::move(s); });
@@ -226,8 +231,13 @@ class shared {
 };
 
 ferry::ipc::topic_options options_for(nb::handle directory) {
-    auto path = directory.is_none() ? std::string{}
-                                    : nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(directory));
+    std::string path;
+    if (!directory.is_none()) {
+        auto const bytes = nb::borrow<nb::bytes>(nb::module_::import_("os").attr("fsencode")(directory));
+        path = {bytes.c_str(), bytes.size()};
+        if (path.empty() || path.find('\0') != std::string::npos)
+            throw std::invalid_argument{"a directory has a name without null characters; None is the default one"};
+    }
     return {.directory = std::move(path),
             .text = [](ferry::wire::descriptor const& d) { return ferry::wire::to_json(d); }};
 }
@@ -235,6 +245,7 @@ ferry::ipc::topic_options options_for(nb::handle directory) {
 class publisher {
    public:
     publisher(std::string const& name, nb::handle slots, nb::handle directory) {
+        if (name.empty()) throw nb::value_error("a topic has a name: pass one such as \"rig/left\"");
         std::vector<shared*> from;
         std::vector<ipc::shared> taken;
         nb::object const all = checked(PySequence_Tuple(slots.ptr()));
@@ -301,14 +312,14 @@ class slot {
     void exit(nb::handle error) {
         auto const number = checked_number();
         auto const ended = std::exchange(owner_, {});
-        find<publisher>(ended)->end(error.is_none() ? std::optional{number} : std::nullopt);
+        require<publisher>(ended)->end(error.is_none() ? std::optional{number} : std::nullopt);
     }
     [[nodiscard]] nb::object memory() { return owner().memory(checked_number()); }
 
    private:
     [[nodiscard]] publisher& owner() {
         if (!owner_.is_valid()) throw nb::value_error("the block of this slot has ended: call begin again");
-        return *find<publisher>(owner_);
+        return *require<publisher>(owner_);
     }
     [[nodiscard]] unsigned checked_number() {
         static_cast<void>(owner());
@@ -364,6 +375,7 @@ class registry {
     void put(std::string const& name, nb::object x) {
         auto* const from = find<shared>(x);
         auto share = from != nullptr ? from->take() : share_object(x, nb::none());
+        shared::require_one(share);
         try {
             registry_.use([&](auto& r) { r.put(name, std::move(share)); });
         } catch (...) {
@@ -493,6 +505,7 @@ void define_ipc(nb::module_& m) {
         .def(
             "begin",
             [](nb::object self, nb::object timeout) {
+                static_cast<void>(require<publisher>(self));
                 return std::make_unique<slot>(std::move(self), std::move(timeout));
             },
             "timeout"_a.none() = nb::none(),
@@ -502,7 +515,8 @@ void define_ipc(nb::module_& m) {
                      "The number of the newest frame; 0: nothing has been published.");
     nb::class_<slot>(m, "Slot", "A slot of a Publisher, while its block runs.")
         .def(
-            "__enter__", [](nb::handle self) { return find<slot>(self)->enter(), nb::borrow(self); }, nb::lock_self())
+            "__enter__", [](nb::handle self) { return require<slot>(self)->enter(), nb::borrow(self); },
+            nb::lock_self())
         .def(
             "__exit__", [](slot& self, nb::handle type, nb::handle, nb::handle) { self.exit(type); }, nb::arg().none(),
             nb::arg().none(), nb::arg().none(), nb::lock_self())

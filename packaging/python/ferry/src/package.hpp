@@ -65,6 +65,15 @@ template <class T>
     return nb::inst_ready(o) ? nb::inst_ptr<T>(o) : nullptr;
 }
 
+/// As find; throws a TypeError for other objects, and for those whose __init__ was not called.
+template <class T>
+[[nodiscard]] T* require(nb::handle o) {
+    if (auto* const found = find<T>(o)) return found;
+    PyErr_Format(PyExc_TypeError, "expected a %U: a derived class must call super().__init__",
+                 nb::type_name(nb::type<T>()).ptr());
+    throw nb::python_error{};
+}
+
 void define_tensor(nb::module_&);
 void define_column(nb::module_&);
 void define_ipc(nb::module_&);

@@ -2,11 +2,13 @@
 #include "package.hpp"
 
 #include <ferry/column/dlpack.hpp>
+#include <ferry/ipc/range.hpp>
 #include <ferry/python/arrow.hpp>
 
 #include <nanobind/stl/string.h>
 
 #include <array>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -161,13 +163,21 @@ T import(nb::handle x, ferry::request const& req) {
     return ferry::python::from_python<T>(x.ptr(), req, back_end{});
 }
 
+/// Whether the elements of two tensors may share bytes.
+bool overlap(ferry::tensor_view const& a, ferry::tensor_view const& b) {
+    auto const one = ferry::ipc::range_of(a), other = ferry::ipc::range_of(b);
+    return std::less<>{}(one.begin, other.begin + other.length) && std::less<>{}(other.begin, one.begin + one.length);
+}
+
 nb::object to_host(nb::object x, nb::handle out) {
     if (out.is_none()) {
         auto const* const t = find<tensor>(x);
         return t != nullptr && ferry::is_host_accessible(t->device) ? x : nb::cast(import(x, {.device = ferry::cpu}));
     }
     auto const to = import <ferry::managed_tensor>(out, {.copy = ferry::copy_policy::never});
-    auto const from = import <ferry::managed_tensor>(x, {.device = ferry::cpu});
+    auto from = import <ferry::managed_tensor>(x, {.device = ferry::cpu});
+    if (overlap(to.view(), from.view()))
+        from = import <ferry::managed_tensor>(x, {.device = ferry::cpu, .copy = ferry::copy_policy::always});
     {
         ferry::python::without_gil const unlocked;
         ferry::copy(to.view(), from.view());
