@@ -8,11 +8,11 @@ import re
 import subprocess
 import sys
 import textwrap
-import threading
 
 import pytest
 import without_gil
 from forge import Forged, delete, on_foreign_threads, take
+from in_threads import in_threads
 
 import minitensor as mt
 
@@ -32,30 +32,6 @@ def child(code, python_malloc="", **how):
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, ""), (done.returncode, done.stdout, done.stderr[-3000:])
     return done.stdout
-
-
-def in_threads(work, count=8):
-    """Runs work(i) in many threads at once, and brings back what they raise."""
-    errors, start = [], threading.Barrier(count)
-
-    def run(i):
-        try:
-            start.wait()
-            work(i)
-        except BaseException as e:
-            errors.append(e)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-    finally:
-        sys.setswitchinterval(before)
-    assert errors == []
 
 
 def test_R65_one_tensor_is_exported_and_imported_by_many_threads():

@@ -81,14 +81,11 @@ struct importer {
 /// Carries out the rest of a request for an imported tensor. Returns false after an error that `r` records.
 template <class Consumer, class BackEnd>
 bool finish_import(BackEnd& b, importer const& by, request const& given, imported& got, ferry::detail::reporter r) {
-    device const dev = got.tensor.device();
-    request const req = with_stream(by, given, dev);
-    auto const before = got.ready_on.on_device(dev);
+    request const req = with_stream(by, given, got.tensor.device());
     gil_releasing_back_end const releasing{b};
-    auto result = ferry::detail::copy_if_needed<Consumer>(std::move(got.tensor), req, got.ready_on, releasing, r,
-                                                          by.its.accepted);
+    auto result = ferry::detail::finish_import<Consumer, true>(std::move(got.tensor), req, got.ready_on, releasing, r,
+                                                               by.its.accepted);
     if (!result) return false;
-    got.ready_on = ferry::detail::ready_for(req, before, result.device());
     got.tensor = std::move(result);
     return true;
 }

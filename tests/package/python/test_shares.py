@@ -16,6 +16,7 @@ import time
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 from test_tensor import both, refusal
 
 import ferry
@@ -385,24 +386,6 @@ def test_objects_without_init_are_refused():
 
 
 # Threads
-
-
-def in_threads(work, count=8):
-    errors, start = [], threading.Barrier(count)
-
-    def run(i):
-        try:
-            start.wait()
-            work(i)
-        except BaseException as e:
-            errors.append(e)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert errors == []
 
 
 def test_threads_use_one_share_publisher_subscriber_and_registry(names):

@@ -59,13 +59,12 @@ template <class Consumer, class BackEnd>
 }
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request const& req, stream_token ready, BackEnd& b,
-                                            reporter r, accepted_elements accepted = accepted_by<Consumer>) {
+                                            reporter r, accepted_elements accepted) {
     return copy_as_requested<Consumer>(std::move(got), req, ready, b, r, accepted);
 }
 template <class Consumer, calls_functions BackEnd>
 [[nodiscard]] FERRY_COLD managed_tensor copy_if_needed(managed_tensor&& got, request const& req, stream_token ready,
-                                                       BackEnd& b, reporter r,
-                                                       accepted_elements accepted = accepted_by<Consumer>) {
+                                                       BackEnd& b, reporter r, accepted_elements accepted) {
     return copy_as_requested<Consumer>(std::move(got), req, ready, b, r, accepted);
 }
 
@@ -91,13 +90,13 @@ template <class Consumer, calls_functions BackEnd>
 }
 
 /// Carries out the rest of `req` for a tensor that is ready on `ready`, and sets `ready` to the stream on which the
-/// result is ready. On failure, returns an empty object, and `got` is unchanged.
-template <class Consumer, class BackEnd>
+/// result is ready. On failure, returns an empty object, and `got` is unchanged. `SetsReady`: whether `ready` is used.
+template <class Consumer, bool SetsReady = adopts_with_stream<Consumer>, class BackEnd>
 [[nodiscard]] managed_tensor finish_import(managed_tensor&& got, request const& req, stream_token& ready, BackEnd& b,
-                                           reporter r) {
+                                           reporter r, accepted_elements accepted = accepted_by<Consumer>) {
     stream_token const before = ready.on_device(got.device());
-    auto result = copy_if_needed<Consumer>(std::move(got), req, ready, b, r);
-    if constexpr (adopts_with_stream<Consumer>)
+    auto result = copy_if_needed<Consumer>(std::move(got), req, ready, b, r, accepted);
+    if constexpr (SetsReady)
         if (result) ready = ready_for(req, before, result.device());
     return result;
 }

@@ -27,12 +27,6 @@ nb::tuple to_tuple(std::vector<std::int64_t> const& values) {
 
 std::string dtype_of(tensor const& t) { return (ferry::inplace_text{} << t.dtype).c_str(); }
 
-std::int64_t elements(tensor const& t) {
-    std::int64_t n = 1;
-    for (auto const extent : t.shape) n *= extent;
-    return n;
-}
-
 /// Returns t[key].
 tensor select(tensor const& t, nb::handle key) {
     auto const keys = nb::isinstance<nb::tuple>(key) ? nb::borrow<nb::tuple>(key) : nb::make_tuple(key);
@@ -44,7 +38,7 @@ tensor select(tensor const& t, nb::handle key) {
         throw nb::index_error(("too many indices: the tensor has " + std::to_string(rank) + " dimensions").c_str());
     tensor out = t;
     out.shape.clear(), out.strides.clear(), out.copied = false;
-    bool const is_empty = elements(t) == 0;  // its strides may have any value
+    bool const is_empty = t.view().is_empty();  // its strides may have any value
     std::int64_t offset = 0;
     std::size_t d = 0;
     auto const keep = [&](std::int64_t extent, std::int64_t stride) {
@@ -82,7 +76,7 @@ tensor select(tensor const& t, nb::handle key) {
         ++d;
     }
     keep_until(rank);
-    if (elements(out) == 0) return out;
+    if (out.view().is_empty()) return out;
     auto const bits = offset * ferry::bits_per_element(t.dtype, t.view().is_padded());
     if (bits % 8 != 0) throw nb::value_error("the first packed element of a view must begin at a whole byte");
     out.data = static_cast<char*>(t.data) + bits / 8;
@@ -159,7 +153,7 @@ PyType_Slot buffer_slots[] = {
 };
 
 template <class T = tensor>
-T import(nb::handle x, ferry::request const& req) {
+T taken(nb::handle x, ferry::request const& req) {
     return ferry::python::from_python<T>(x.ptr(), req, back_end{});
 }
 
@@ -172,12 +166,12 @@ bool overlap(ferry::tensor_view const& a, ferry::tensor_view const& b) {
 nb::object to_host(nb::object x, nb::handle out) {
     if (out.is_none()) {
         auto const* const t = find<tensor>(x);
-        return t != nullptr && ferry::is_host_accessible(t->device) ? x : nb::cast(import(x, {.device = ferry::cpu}));
+        return t != nullptr && ferry::is_host_accessible(t->device) ? x : nb::cast(taken(x, {.device = ferry::cpu}));
     }
-    auto const to = import <ferry::managed_tensor>(out, {.copy = ferry::copy_policy::never});
-    auto from = import <ferry::managed_tensor>(x, {.device = ferry::cpu});
+    auto const to = taken<ferry::managed_tensor>(out, {.copy = ferry::copy_policy::never});
+    auto from = taken<ferry::managed_tensor>(x, {.device = ferry::cpu});
     if (overlap(to.view(), from.view()))
-        from = import <ferry::managed_tensor>(x, {.device = ferry::cpu, .copy = ferry::copy_policy::always});
+        from = taken<ferry::managed_tensor>(x, {.device = ferry::cpu, .copy = ferry::copy_policy::always});
     {
         ferry::python::without_gil const unlocked;
         ferry::copy(to.view(), from.view());
@@ -188,7 +182,7 @@ nb::object to_host(nb::object x, nb::handle out) {
 tensor to_device(nb::handle x, nb::handle device) {
     auto const d = ferry::python::as_device(device.ptr());
     if (!d) throw nb::python_error{};
-    return import(x, {.device = *d});
+    return taken(x, {.device = *d});
 }
 
 }  // namespace
@@ -234,14 +228,15 @@ void define_tensor(nb::module_& m) {
             "The device of the elements: a pair (type, id) of ints; (1, 0) is the CPU.")
         .def_prop_ro(
             "ndim", [](tensor const& t) { return t.shape.size(); }, "The number of dimensions.")
-        .def_prop_ro("size", &elements, "The number of elements.")
+        .def_prop_ro(
+            "size", [](tensor const& t) { return t.view().size(); }, "The number of elements.")
         .def_prop_ro(
             "nbytes", [](tensor const& t) { return t.view().nbytes(); },
             "The size in bytes of the elements in a contiguous layout, also for packed types.")
         .def_prop_ro(
             "data_ptr",
             [](tensor const& t) {
-                return elements(t) == 0 ? std::uintptr_t{0} : reinterpret_cast<std::uintptr_t>(t.data);
+                return t.view().is_empty() ? std::uintptr_t{0} : reinterpret_cast<std::uintptr_t>(t.data);
             },
             "The address of the first element; 0 if there is none.")
         .def_prop_ro(
