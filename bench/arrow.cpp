@@ -4,7 +4,7 @@
 #include "arrow.hpp"
 
 #include <ferry/arrow.hpp>
-#include <ferry/column/concat.hpp>
+#include <ferry/arrow/concat.hpp>
 
 #include <cstdlib>
 
@@ -81,7 +81,7 @@ void join_stream(benchmark::State& state) {
     bench::two_row_batches batches;
     for (auto _ : state) {
         auto stream = batches.stream();
-        auto const c = ferry::from_arrow(&stream).joined();
+        auto const c = ferry::concat(ferry::from_arrow(&stream));
         benchmark::DoNotOptimize(&c);
     }
 }

@@ -1,5 +1,6 @@
 // Columns: created from buffers, read with nulls, exported to Arrow and imported again.
 #include <ferry/arrow.hpp>
+#include <ferry/arrow/concat.hpp>
 #include <ferry/column.hpp>
 #include <ferry/column/as.hpp>
 
@@ -71,7 +72,7 @@ int main() {
     ferry::to_arrow(ferry::chunked{{table.slice(0, 2), table.slice(2, 1)}, table}, &stream);  // without a copy
     ferry::chunked const batches = ferry::from_arrow(&stream);
     for (ferry::column const& batch : batches.chunks()) std::printf("%d rows\n", static_cast<int>(batch.length()));
-    ferry::column const joined = batches.joined();  // copies, if one column is needed
+    ferry::column const joined = ferry::concat(batches);  // copies, if one column is needed
     // [/chunks]
 
     // [as]

@@ -6,7 +6,6 @@
 #include <ferry/arrow/events.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/column/column.hpp>
-#include <ferry/column/concat.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -51,13 +50,6 @@ class chunked {
         std::int64_t sum = 0;
         for (auto const& c : chunks_) sum += c.length();
         return sum;
-    }
-    /// Returns one column with the items of all chunks: a single chunk as it is, and of several chunks a copy.
-    ///
-    /// \return  column
-    /// \throws error, std::bad_alloc  as concat
-    [[nodiscard]] column joined(std::source_location where = std::source_location::current()) const {
-        return chunks_.empty() ? type_ : concat(std::span{chunks_}, host_space{}, where);
     }
 
    private:

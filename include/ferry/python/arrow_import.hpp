@@ -9,6 +9,7 @@
 #include <ferry/python/object.hpp>
 
 #include <ferry/arrow/chunked.hpp>
+#include <ferry/arrow/concat.hpp>
 #include <ferry/arrow/device.hpp>
 #include <ferry/arrow/events.hpp>
 #include <ferry/arrow/from_arrow.hpp>
@@ -211,7 +212,7 @@ template <class Host, class Device>
     auto const all = find_chunks(x, events);
     if (!all) raise_no_protocol(x);
     without_gil const released;
-    return all->joined();
+    return concat(*all);
 }
 
 /// See chunked_from_python.

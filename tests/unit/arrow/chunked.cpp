@@ -1,6 +1,7 @@
 // Chunks of one type: imported from streams without joining them, and exported, in host memory and on a simulated
 // device.
 #include <ferry/arrow.hpp>
+#include <ferry/arrow/concat.hpp>
 
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
@@ -88,19 +89,19 @@ TEST_CASE("a chunked value has the type, the chunks and the length, and joins th
     chunked const none;
     CHECK(none.length() == 0);
     CHECK(none.type().format() == "n");
-    CHECK(none.joined().format() == "n");
+    CHECK(ferry::concat(none).format() == "n");
     auto const c = make(3);
     chunked const one{c};
     CHECK(one.length() == 3);
     CHECK(one.chunks().size() == 1);
-    auto const same = one.joined();
+    auto const same = ferry::concat(one);
     CHECK(same.view().buffers()[1].data == numbers);
     CHECK(one.type().length() == 0);
     CHECK(one.type().name() == "n");
     chunked all{{make(5, nullptr, ferry::cpu, 0), make(0), make(2).slice(1, 1)}, c};
     CHECK(all.length() == 6);
     CHECK(all.type().view().is_nullable());
-    auto const joined = all.joined();
+    auto const joined = ferry::concat(all);
     CHECK(support::shown(joined.view()) ==
           std::vector<std::string>{"01000000", "02000000", "03000000", "04000000", "05000000", "02000000"});
     auto const copy = all;
@@ -224,7 +225,7 @@ TEST_CASE("random trees return from streams as they were") {
             REQUIRE(back.chunks().size() == 3);
             for (std::size_t i = 0; i < 3; ++i)
                 CHECK(support::shown(back.chunks()[i].view()) == support::shown(c.chunks()[i].view()));
-            auto const joined = back.joined();
+            auto const joined = ferry::concat(back);
             CHECK(support::shown(joined.view()) == support::shown(whole.view()));
         }
     }
@@ -298,7 +299,7 @@ TEST_CASE_TEMPLATE("every allocation of an export and an import may fail: nothin
               try {
                   ferry::to_arrow(chunked{two, two[0]}, &stream);
                   auto const c = ferry::from_arrow(&stream);
-                  auto const joined = c.joined();
+                  auto const joined = ferry::concat(c);
                   CHECK(joined.length() == 8);
               } catch (ferry::error const& e) {  // the stream's own ENOMEM
                   if (stream.release) stream.release(&stream);
